@@ -1,0 +1,288 @@
+"""The `autograder` command. Thin: every subcommand says what it does, calls the room that does it, and exits."""
+
+from __future__ import annotations
+
+import errno
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from autograder import __version__
+from autograder.lab import LabError
+
+app = typer.Typer(
+    help="Making generation faster: judge, grade and keep the course.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")]
+TierOption = Annotated[str, typer.Option(help="How the learner's code is kept apart: process, sandbox or node.")]
+
+
+class Usage(LabError):
+    """The words of the call are off; one sentence."""
+
+
+@contextmanager
+def _progress(wanted: bool = True):
+    """A bar on standard error; yields a function (text, fraction)."""
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, disable=not wanted or not err.is_terminal) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda text, fraction: bar.update(task, description=text, completed=fraction)
+
+
+def _print_json(data: dict) -> None:
+    typer.echo(json.dumps(data, ensure_ascii=False, indent=1))
+
+
+def _root() -> Path:
+    """The repository. Raises Usage where there is none."""
+    from autograder.course.reference import repository
+
+    root = repository()
+    if root is None:
+        raise Usage("this needs the course's repository; the package alone is installed here")
+    return root
+
+
+def _slug(given: str) -> str:
+    """A chapter's slug from itself, its number, or a path that ends in it. Raises Usage."""
+    from autograder import chapters
+
+    name = Path(given.rstrip("/")).name
+    for slug in chapters.SLUGS:
+        if name in (slug, slug.split("_")[0]):
+            return slug
+    raise Usage(f"there is no chapter {given!r}; there are {', '.join(chapters.SLUGS)}")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """Nothing to do before a subcommand."""
+
+
+@app.command()
+def setup() -> None:
+    """Fetch and convert the default model, warm the compile cache. Quick to repeat."""
+    from autograder import lab
+
+    with _progress() as tell:
+        lines = lab.setup.run(tell)
+    for line in lines or []:
+        out.print(line, markup=False)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Look at this machine, one line per item, each with its fix."""
+    from autograder import lab
+
+    items = lab.doctor.run()
+    usable = all(item.ok or not item.needed for item in items)
+    if as_json:
+        _print_json({"usable": usable, "items": [vars(item) for item in items]})
+        raise typer.Exit(0 if usable else 1)
+    table = Table(box=None, show_header=False, padding=(0, 1))
+    for item in items:
+        sign = "[green]ok[/]" if item.ok else "[red]no[/]" if item.needed else "[yellow]--[/]"
+        table.add_row(sign, item.name, item.detail if item.ok else f"{item.detail}\n[bold]fix:[/] {item.fix}")
+    out.print(table)
+    raise typer.Exit(0 if usable else 1)
+
+
+@app.command()
+def lab() -> None:
+    """Open JupyterLab at work/start_here.ipynb, setting up what is missing."""
+    from autograder.course import workspace
+
+    workspace.launch(_root())
+
+
+@app.command()
+def status() -> None:
+    """Show how far you are."""
+    from autograder.course import progress
+
+    table = Table(box=None, padding=(0, 1))
+    for heading in ("chapter", "", "by check", "written"):
+        table.add_column(heading)
+    for row in progress.by_chapter():
+        filled = round(20 * row.points / row.max_points) if row.max_points else 0
+        bar = "█" * filled + "░" * (20 - filled)
+        written = f"{row.written:g} of {row.max_written:g}"
+        table.add_row(row.slug, bar, f"{row.points:g} of {row.max_points:g}", written)
+    out.print(table)
+    following = progress.next_step()
+    out.print(f"Next: {following}" if following else "Everything here has full marks.", markup=False)
+
+
+@app.command()
+def hint(name: str, again: Annotated[bool, typer.Option("--again", help="The narrower one.")] = False) -> None:
+    """Ask you a question about an exercise that leads on."""
+    from autograder import chapters
+    from autograder.course.desk import unknown
+
+    exercise = chapters.find(name)
+    hints = getattr(exercise, "hints", ())
+    if not hints:
+        raise Usage(unknown(name) if exercise is None else f"{name} has no hints: it is a written answer")
+    out.print(hints[min(int(again), len(hints) - 1)], markup=False)
+
+
+@app.command()
+def reset(notebook: Path) -> None:
+    """Put a fresh copy of a notebook into work/; yours is kept beside it."""
+    from autograder.course import workspace
+
+    out.print(workspace.reset(notebook), markup=False)
+
+
+@app.command()
+def check(
+    notebook: Path,
+    exercise: Annotated[str | None, typer.Option(help="Only this exercise.")] = None,
+    tier: TierOption = "process",
+    as_json: Json = False,
+) -> None:
+    """Judge a notebook file as it stands. Exits 0 with full marks, 1 without, 2 when it cannot be judged."""
+    from autograder import chapters
+    from autograder.course.desk import unknown
+    from autograder.course.reference import references
+    from autograder.judge import cells_of, judge_notebook, read_notebook, report_text
+
+    read = read_notebook(notebook)
+    slug = chapters.chapter_of_notebook(read, notebook.resolve().parent.name)
+    if slug is None:
+        raise Usage(f"{notebook} belongs to no chapter: it has none of the course's exercises")
+    chapter = chapters.load(slug)
+    if exercise is not None and exercise not in [e.name for e in chapter.exercises]:
+        where = chapters.chapter_of(exercise)
+        raise Usage(f"{exercise} is in chapter {where}, not in {slug}" if where else unknown(exercise))
+    with _progress(not as_json) as tell:
+        report = judge_notebook(
+            cells_of(read), chapter, tier=tier, reference=references(), progress=tell, only=exercise
+        )
+    if as_json:
+        _print_json(report.to_json())
+    else:
+        for verdict in report.verdicts:
+            typer.echo(report_text(verdict) + "\n")
+        typer.echo(f"{report.points:g} of {report.max_points:g} points in {slug}, judged at the {report.tier} tier")
+        if report.tier == "process":
+            typer.echo("(this tier is for your own use: it cannot stop code that sets out to forge marks)")
+    raise typer.Exit(0 if report.points >= report.max_points else 1)
+
+
+@app.command()
+def release(slugs: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Generate release/ from source/, for all chapters or the ones named."""
+    from autograder import chapters
+    from autograder.course import release as releasing
+
+    chosen = [_slug(given) for given in slugs] if slugs else list(chapters.SLUGS)
+    root = _root()
+    for path in releasing.generate(chosen, root):
+        out.print(str(path.relative_to(root)), markup=False)
+
+
+@app.command()
+def verify(
+    quick: Annotated[bool, typer.Option("--quick", help="Only what needs no model.")] = False, as_json: Json = False
+) -> None:
+    """Check the invariants of the course, each failure with the command that fixes it."""
+    from autograder.course import invariants
+
+    with _progress(not as_json) as tell:
+        findings = invariants.verify(_root(), quick, progress=tell)
+    good = all(finding.ok for finding in findings)
+    if as_json:
+        _print_json({"ok": good, "findings": [vars(finding) for finding in findings]})
+        raise typer.Exit(0 if good else 1)
+    for finding in findings:
+        out.print(f"[green]ok[/]  {finding.name}" if finding.ok else f"[red]no[/]  {finding.name}")
+        if finding.detail:
+            out.print(f"    {finding.detail}", markup=False)
+        if not finding.ok and finding.fix:
+            out.print(f"    fix: {finding.fix}", markup=False)
+    raise typer.Exit(0 if good else 1)
+
+
+@app.command()
+def grade(
+    chapter: str,
+    student: Annotated[str | None, typer.Option(help="Only this student.")] = None,
+    tier: TierOption = "sandbox",
+    again: Annotated[bool, typer.Option("--again", help="Judge unchanged submissions anew, too.")] = False,
+    course: Annotated[Path | None, typer.Option(help="nbgrader's course folder; the current one by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Grade all collected submissions into the gradebook. Exits 0, or 1 when some need a person, 2 on an error."""
+    from autograder.classroom import grade as grading
+
+    with _progress(not as_json) as tell:
+        summary = grading.grade(
+            _slug(chapter), root=course or Path.cwd(), student=student, tier=tier, again=again, progress=tell
+        )
+    if as_json:
+        _print_json(summary.to_json())
+    else:
+        _print_summary(summary)
+    raise typer.Exit(1 if summary.needs_review else 0)
+
+
+def _print_summary(summary) -> None:
+    table = Table(box=None, padding=(0, 1))
+    for heading in ("student", "points", "needs a person because"):
+        table.add_column(heading)
+    for row in summary.students:
+        table.add_row(row.student, f"{row.points:g} of {row.max_points:g}", "; ".join(row.reasons))
+    out.print(table)
+    out.print(f"{len(summary.students)} graded, {summary.needs_review} of them need a person", markup=False)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return "the disk is full: free some space and run this again"
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+            return f"{error.filename or 'a file'} cannot be written: {error.strerror}"
+        return f"{error.filename or 'a file'}: {error.strerror or error}"
+    return str(error)
+
+
+def main() -> None:
+    """Run the command. What a person can mend is one sentence and a status, never a traceback."""
+    from autograder.judge.process import Died
+
+    try:
+        app()
+    except (LabError, Died, OSError) as error:
+        _fail(error)
+
+
+def _fail(error: Exception) -> None:
+    err.print(f"autograder: {_sentence(error)}", markup=False, soft_wrap=True)
+    sys.exit(1 if "setup" in sys.argv[1:2] else 2)
+
+
+if __name__ == "__main__":
+    main()

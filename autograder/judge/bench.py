@@ -1,0 +1,219 @@
+"""The program of a bench: the process in which learners' code runs.
+
+A bench imports torch and transformers once, computes nothing, and forks a fresh worker per exercise (a child forked
+after the first matrix product would hang). It holds no clock that counts, no expected answer and no verdict. Its
+source is sent to a bare interpreter together with `wire`'s, so nothing of the judge needs to be importable there.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+import types
+
+from autograder.judge.wire import Closed, receive, send
+
+PR_SET_CHILD_SUBREAPER = 36
+REAP_SECONDS = 1.0
+MAX_FRAMES = 6
+_ended: dict[int, int] = {}  # wait statuses nobody has asked for yet
+
+
+def main(fd: int) -> None:
+    """Serve one judge over the socket `fd`: first a greeting, then `fork` and `reap` until it hangs up."""
+    control = socket.socket(fileno=fd)
+    greeting = receive(control)
+    _keep_orphans()
+    _import_heavy_things(greeting["preload"])
+    send(control, {"ready": os.getpid()})
+    try:
+        while True:
+            message = receive(control)
+            if message["do"] == "fork":
+                _fork(control, message["memory_bytes"])
+            elif message["do"] == "reap":
+                send(control, {"status": _reap(message["pid"])})
+    except Closed:
+        pass
+
+
+def alone(fd: int) -> None:
+    """Be one worker without a bench around it, where forking is not safe."""
+    channel = socket.socket(fileno=fd)
+    greeting = receive(channel)
+    _import_heavy_things(greeting["preload"])
+    send(channel, {"ready": os.getpid()})
+    _limit(greeting["memory_bytes"])
+    serve(channel)
+
+
+def _keep_orphans() -> None:
+    """Adopt whatever outlives its parent below us, so that everything a submission starts can be found."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _import_heavy_things(preload: list[str]) -> None:
+    import torch  # noqa: F401
+    import transformers.cache_utils
+    import transformers.models.llama.modeling_llama  # noqa: F401
+
+    from autograder import lab
+
+    for name in preload:
+        lab.load_model(name)
+
+
+def _fork(control: socket.socket, memory_bytes: int) -> None:
+    _, (fd,), _, _ = socket.recv_fds(control, 1, 1)
+    pid = os.fork()
+    if pid:
+        os.close(fd)
+        send(control, {"pid": pid})
+        return
+    control.close()
+    try:
+        _limit(memory_bytes)
+        serve(socket.socket(fileno=fd))
+    finally:
+        os._exit(0)
+
+
+def _reap(pid: int) -> int | None:
+    """The wait status of a worker, or None when it is still running a second later. Collects orphans as well."""
+    until = time.monotonic() + REAP_SECONDS
+    while time.monotonic() < until:
+        try:
+            found, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            break
+        if found:
+            _ended[found] = status
+        elif pid not in _ended:
+            time.sleep(0.005)
+        if pid in _ended and not found:
+            break
+    return _ended.pop(pid, None)
+
+
+def _limit(memory_bytes: int) -> None:
+    """A group of its own, nowhere to print, bounded memory, and random numbers of its own."""
+    os.setpgid(0, 0)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nowhere, standard)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    import torch
+
+    torch.seed()
+
+
+def serve(channel: socket.socket) -> None:
+    """Load a learner's statements, take `run` functions, run them on challenges, until the judge hangs up."""
+    learner = types.ModuleType("__main__")
+    functions: dict[str, types.FunctionType] = {}
+    try:
+        while True:
+            message = receive(channel)
+            match message["do"]:
+                case "load":
+                    send(channel, load(learner, message))
+                case "define":
+                    functions[message["as"]] = define(message["source"], message["name"])
+                    send(channel, {"defined": message["as"]})
+                case "run":
+                    send(channel, run(channel, learner, functions[message["as"]], message))
+    except Closed:
+        pass
+
+
+def load(learner: types.ModuleType, message: dict) -> dict:
+    """Execute the kept statements one by one; a failing one loses only the names it binds, and is reported."""
+    sys.modules["__main__"] = learner
+    learner.__dict__.setdefault("__builtins__", builtins)
+    learner.display = lambda *things, **options: None
+    trees = []
+    for cell in message["cells"]:
+        lines = cell["source"].splitlines(keepends=True)
+        linecache.cache[cell["file"]] = (len(cell["source"]), None, lines, cell["file"])
+        trees.append(ast.parse(cell["source"]).body)
+    files = {cell["file"] for cell in message["cells"]}
+    learner.__dict__["__files__"] = files
+    failures = []
+    for cell, index, names in message["keep"]:
+        statement = trees[cell][index]
+        file = message["cells"][cell]["file"]
+        try:
+            module = ast.Module([statement], type_ignores=[])
+            code = compile(module, file, "exec", flags=message["flags"], dont_inherit=True)
+            exec(code, learner.__dict__)
+        except BaseException as error:
+            for name in names:
+                learner.__dict__.pop(name, None)
+            failures.append(raised(error, files) | {"names": names, "file": file, "line": statement.lineno})
+    return {"failures": failures, "missing": [n for n in message["needs"] if not hasattr(learner, n)]}
+
+
+def define(source: str, name: str) -> types.FunctionType:
+    """The course's own function from its source, in a namespace of its own."""
+    file = f"<{name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    namespace: dict = {"__name__": "course"}
+    exec(compile(source, file, "exec", dont_inherit=True), namespace)
+    return namespace[name]
+
+
+def run(channel: socket.socket, learner: types.ModuleType, function, message: dict) -> dict:
+    """The function's answer for one challenge, or what it raised."""
+    challenge = dict(message["data"])
+    for name in message["calls"]:
+        challenge[name] = _remote(channel, name)
+    arguments = (learner, challenge) if message["with_learner"] else (challenge,)
+    try:
+        return {"answer": function(*arguments)}
+    except BaseException as error:
+        return {"raised": raised(error, learner.__dict__.get("__files__", ()))}
+
+
+def _remote(channel: socket.socket, name: str):
+    def call(*args, **kwargs):
+        send(channel, {"call": name, "args": list(args), "kwargs": kwargs})
+        reply = receive(channel)
+        if "error" in reply:
+            raise RuntimeError(reply["error"])
+        return reply["value"]
+
+    call.__name__ = name
+    return call
+
+
+def raised(error: BaseException, files) -> dict:
+    """An exception as plain data, with the learner's own lines only."""
+    frames = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename in files:
+            line = linecache.getline(code.co_filename, trace.tb_lineno).strip()
+            where = "" if code.co_name == "<module>" else f" in {code.co_name}"
+            frames.append(f"{code.co_filename}, line {trace.tb_lineno}{where}: {line}")
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename in files:
+        frames.append(f"{error.filename}, line {error.lineno}: {(error.text or '').strip()}")
+    try:
+        text = str(error)
+    except BaseException:
+        text = ""
+    return {"kind": type(error).__name__, "message": text[:600], "frames": frames[-MAX_FRAMES:]}

@@ -1,0 +1,396 @@
+"""From a learner's cells to a verdict, one exercise at a time. Chapters are handed in; none is imported here."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from autograder import lab
+from autograder.exercise import Challenge, Chapter, Exercise, Raised, Rung, describe
+from autograder.judge.measuring import Measurement, Wrong
+from autograder.judge.notebook import Cell
+from autograder.judge.process import Bench, Died, TimedOut
+from autograder.judge.slicing import Slice, last_literal, slice_for
+from autograder.judge.verdict import Report, RungResult, Verdict
+from autograder.lab import LabError
+
+TIERS = ("process", "sandbox", "node")
+BUILT_TIERS = ("process",)
+
+Reference = Callable[[str], Sequence[Cell] | None]
+Progress = Callable[[str, float], None]
+
+
+class TierError(LabError):
+    """The isolation asked for is not to be had here."""
+
+
+@dataclass
+class Ladder:
+    """The rungs of one exercise while its challenges are judged."""
+
+    worth: dict[str, float]
+    passed: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def add(self, rung: Rung) -> None:
+        if rung.name not in self.worth:
+            raise KeyError(f"rung {rung.name!r} is not one of the exercise's")
+        if rung.ok:
+            self.passed.add(rung.name)
+        else:
+            self.failed.setdefault(rung.name, rung.message)
+
+    def fail(self, names: Sequence[str], message: str) -> None:
+        for name in names:
+            self.failed.setdefault(name, message)
+
+    def results(self) -> list[RungResult]:
+        """One result per rung. The same message is told once."""
+        told: set[str] = set()
+        results = []
+        for name, points in self.worth.items():
+            message = self.failed.get(name, "" if name in self.passed else "not reached")
+            ok = name in self.passed and name not in self.failed
+            shown = "" if ok else "as above" if message in told and message else message
+            told.add(message)
+            results.append(RungResult(name, ok, points, shown))
+        return results
+
+
+class Judge:
+    """Judges exercises for one submission: one bench for the learner, one for the course when speed is measured.
+
+    tier:      how the learner's code is kept apart; raises TierError for one that is not to be had.
+    measure:   False leaves speed out (its points are then not earned, and the verdict says so).
+    reference: the cells of the course's own solution by exercise name, or None where there is none.
+    progress:  called with a sentence and a fraction while something takes time.
+    live:      the cells come from a running kernel, so that messages speak of running cells.
+    """
+
+    def __init__(
+        self,
+        *,
+        tier: str = "process",
+        measure: bool = True,
+        reference: Reference | None = None,
+        progress: Progress | None = None,
+        live: bool = False,
+    ) -> None:
+        if tier not in TIERS:
+            raise TierError(f"there is no tier {tier!r}; there are {', '.join(TIERS)}")
+        if tier not in BUILT_TIERS:
+            raise TierError(f"the {tier} tier cannot be used here yet; `--tier process` can")
+        self.tier = tier
+        self._measure = measure
+        self._reference = reference or (lambda name: None)
+        self._progress = progress or (lambda text, fraction: None)
+        self._live = live
+        self._threads = lab.hardware.usable_cores()
+        self._learner: Bench | None = None
+        self._course: Bench | None = None
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every process this judge started."""
+        for bench in (self._learner, self._course):
+            if bench is not None:
+                bench.close()
+        self._learner = self._course = None
+
+    def start(self) -> None:
+        """Start the learner's bench, without waiting for it."""
+        if self._learner is None or not self._learner.alive:
+            if self._learner is not None:
+                self._learner.close()
+            self._learner = Bench(threads=self._threads)
+
+    def judge(self, exercise: Exercise, cells: Sequence[Cell]) -> Verdict:
+        """The verdict on one exercise. Never raises for anything a learner's code does."""
+        started = time.monotonic()
+        if exercise.key is not None:
+            verdict = _quiz(exercise, cells)
+        else:
+            verdict = self._judge_code(exercise, slice_for(cells, exercise.names))
+        verdict.seconds = time.monotonic() - started
+        verdict.tier = self.tier
+        return verdict
+
+    def _judge_code(self, exercise: Exercise, part: Slice) -> Verdict:
+        if part.missing:
+            return _refused(exercise, self._why_missing(part), "untouched" if not part.unreadable else "none")
+        self.start()
+        ladder = Ladder(dict(exercise.rungs))
+        try:
+            doubt = self._climb(exercise, part, ladder)
+        except Untouched:
+            return _refused(exercise, "not answered yet", "untouched")
+        except TimedOut:
+            return _refused(exercise, f"your code did not finish within {exercise.seconds:g} s", "timeout")
+        except Died as death:
+            return _refused(exercise, f"your code did not come back: {death}", "died")
+        verdict = _scored(exercise, ladder, doubt)
+        if exercise.measured:
+            self._judge_speed(exercise, part, verdict)
+        return verdict
+
+    def _climb(self, exercise: Exercise, part: Slice, ladder: Ladder) -> str | None:
+        """Put every challenge to the learner's code. Returns why a person must look, or None."""
+        assert self._learner is not None
+        self._learner.wait_until_ready()
+        worker = self._learner.worker(memory_bytes=exercise.memory_bytes)
+        deadline = time.monotonic() + exercise.seconds
+        untouched, doubt = [], None
+        try:
+            loaded = worker.load(part.cells, part.keep, part.flags, exercise.names, deadline)
+            if loaded.missing:
+                ladder.fail(list(ladder.worth), _why_not_loaded(loaded))
+                return None
+            worker.define("run", exercise.run, deadline)
+            rng = np.random.default_rng(secrets.randbits(128))
+            for given in exercise.challenges(rng):
+                challenge = given if not isinstance(given, dict) else Challenge(given)
+                answer = worker.run("run", challenge, deadline)
+                decides = challenge.decides or tuple(ladder.worth)
+                unanswered = isinstance(answer, Raised) and answer.kind == "NotImplementedError"
+                untouched.append(unanswered)
+                if isinstance(answer, Raised) and (unanswered or not challenge.may_raise):
+                    ladder.fail(decides, _why_raised(answer))
+                    continue
+                try:
+                    for rung in exercise.verify(challenge, answer):
+                        ladder.add(rung)
+                except Exception as error:
+                    ladder.fail(decides, f"your answer, {describe(answer)}, could not be judged")
+                    doubt = f"{exercise.name}: the check itself failed with {type(error).__name__}: {error}"
+        finally:
+            worker.close()
+        if untouched and all(untouched):
+            raise Untouched
+        return doubt
+
+    def _judge_speed(self, exercise: Exercise, part: Slice, verdict: Verdict) -> None:
+        """Add the speed rung, its points and what was measured to a verdict."""
+        if not self._measure:
+            verdict.note = "speed was not measured"
+            return
+        share, message, review = self._speed_of(exercise, part, verdict)
+        verdict.points += share * exercise.speed_points
+        verdict.rungs.append(RungResult(exercise.speed_rung, share == 1.0, exercise.speed_points, message))
+        if verdict.speed is not None:
+            verdict.speed |= {"share": share, "message": message}
+        if review:
+            verdict.review = f"{exercise.name}: {review}"
+        verdict.outcome = "review" if verdict.review else _outcome(verdict.points, verdict.max_points)
+
+    def _speed_of(self, exercise: Exercise, part: Slice, verdict: Verdict) -> tuple[float, str, str | None]:
+        """(share of the speed points, message, why a person must look)."""
+        cells = self._reference(exercise.name)
+        reference = slice_for(cells, exercise.names) if cells is not None else None
+        if reference is not None and reference.missing:
+            reference = None
+        self.start()
+        if self._course is None:
+            self._course = Bench(threads=self._threads, shared=True)
+        rng = np.random.default_rng(secrets.randbits(128))
+        measurement = None
+        try:
+            self._learner.wait_until_ready()
+            measurement = Measurement(
+                exercise,
+                part,
+                reference,
+                (self._learner, self._course),
+                rng,
+                bandwidth=_bandwidth(exercise),
+                progress=self._progress,
+            )
+            decision, facts = measurement.run()
+        except Wrong as wrong:
+            return 0.0, f"a timed answer was not right: {wrong}", None
+        except TimedOut:
+            return 0.0, f"a timed call did not finish within {exercise.timed_seconds:g} s", None
+        except Died as death:
+            return 0.0, f"your code did not come back from a timed call: {death}", None
+        finally:
+            if measurement is not None:
+                measurement.close()
+        if decision is None:
+            earned = sum(r.points for r in verdict.rungs if r.ok)
+            share = earned / sum(exercise.rungs.values())
+            verdict.speed = {"measurable": False} | facts
+            message = "not measurable on this machine: these points follow the counted work above"
+            return share, message, None
+        verdict.speed = _speed_facts(decision) | facts
+        return decision.share, _speed_message(decision), decision.review
+
+    def _why_missing(self, part: Slice) -> str:
+        name = part.missing[0]
+        for cell, why in part.unreadable:
+            if name in cell.source:
+                return f"{cell.file} is not Python yet ({why}), so there is no `{name}`"
+        if self._live:
+            return f"run your answer cell first: nothing you have run so far defines `{name}`"
+        return f"no cell defines `{name}`"
+
+
+class Untouched(Exception):
+    """Every challenge met the stub."""
+
+
+def judge_notebook(
+    cells: Sequence[Cell],
+    chapter: Chapter,
+    *,
+    tier: str = "process",
+    measure: bool = True,
+    reference: Reference | None = None,
+    progress: Progress | None = None,
+    only: str | None = None,
+) -> Report:
+    """All automatic marks of one notebook, or of one of its exercises."""
+    chosen = [e for e in chapter.exercises if only in (None, e.name)]
+    tell = progress or (lambda text, fraction: None)
+    verdicts = []
+
+    def inner(text: str, fraction: float) -> None:
+        tell(f"{exercise.name}: {text}", (len(verdicts) + fraction) / len(chosen))
+
+    with Judge(tier=tier, measure=measure, reference=reference, progress=inner) as judge:
+        for exercise in chosen:
+            inner("checking", 0.0)
+            verdicts.append(judge.judge(exercise, cells))
+    return Report(chapter.slug, tier, verdicts)
+
+
+def _refused(exercise: Exercise, reason: str, outcome: str) -> Verdict:
+    """No points, and why."""
+    rungs = [RungResult(name, False, points, "") for name, points in exercise.rungs.items()]
+    if exercise.measured:
+        rungs.append(RungResult(exercise.speed_rung, False, exercise.speed_points, ""))
+    return Verdict(exercise.name, 0.0, exercise.points, outcome, rungs, note=reason)
+
+
+def _scored(exercise: Exercise, ladder: Ladder, doubt: str | None) -> Verdict:
+    rungs = ladder.results()
+    points = sum(r.points for r in rungs if r.ok)
+    outcome = "review" if doubt else _outcome(points, exercise.points)
+    return Verdict(exercise.name, points, exercise.points, outcome, rungs, review=doubt)
+
+
+def _outcome(points: float, max_points: float) -> str:
+    return "full" if points >= max_points else "partial" if points > 0 else "none"
+
+
+def _why_not_loaded(loaded) -> str:
+    for failure in loaded.failures:
+        if set(failure["names"]) & set(loaded.missing):
+            return _why_raised(Raised(failure["kind"], failure["message"], tuple(failure["frames"])))
+    return f"after your cells had run, `{loaded.missing[0]}` was not there"
+
+
+def _why_raised(answer: Raised) -> str:
+    if answer.kind == "NotImplementedError":
+        return "not answered yet"
+    if answer.kind in ("SystemExit", "KeyboardInterrupt"):
+        return f"your code ended itself ({answer.kind})" + "".join(f"\n{frame}" for frame in answer.frames)
+    return f"your code raised {answer}" + "".join(f"\n{frame}" for frame in answer.frames)
+
+
+def _bandwidth(exercise: Exercise) -> float | None:
+    """Bytes per second of this machine, where the exercise says how many bytes must move."""
+    if not exercise.bytes_moved(exercise.workloads[0]):
+        return None
+    return lab.machine_card().bandwidth
+
+
+def _speed_facts(decision) -> dict:
+    sides = {"baseline": [], "learner": [], "reference": []}
+    for triple in decision.triples:
+        for side, seconds in sides.items():
+            seconds.append(getattr(triple, side))
+    return {
+        "measurable": True,
+        "ratio": decision.ratio,
+        "reference_ratio": decision.reference_ratio,
+        "score": decision.score,
+        "half_bar": decision.bars[0],
+        "full_bar": decision.bars[1],
+        "noisy": decision.noisy,
+        "triples": len(decision.triples),
+        "seconds": sides,
+    }
+
+
+def _speed_message(decision) -> str:
+    half, full = decision.bars
+    if decision.reference_ratio is None:
+        course = "Provisional: decided on your teacher's machine."
+    else:
+        course = f"The course's solution reaches {decision.reference_ratio:.1f}x here."
+    text = (
+        f"{decision.ratio:.2f}x the speed of the slow way. {course} "
+        f"Half marks start at {half:.2f}x, full marks at {full:.2f}x."
+    )
+    if decision.noisy:
+        text += " Noisy machine: decided by the estimate."
+    if decision.review:
+        text += f" A person has to look at this: {decision.review}."
+    return text
+
+
+def _quiz(exercise: Exercise, cells: Sequence[Cell]) -> Verdict:
+    """A quiz's literal against its key. Only the number right is told."""
+    name, key, allowed = exercise.name, exercise.key, set(exercise.allowed)
+    total = sum(len(_leaves(value)) for value in key.values())
+    verdict = Verdict(name, 0.0, exercise.points, "none")
+    try:
+        given = last_literal(cells, name)
+    except KeyError:
+        verdict.note, verdict.outcome = f"no cell assigns `{name}`", "untouched"
+        return verdict
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        verdict.note = f"`{name}` must be written out as a plain dict of the allowed values, with nothing computed"
+        return verdict
+    if not isinstance(given, dict):
+        verdict.note = f"`{name}` must be a dict; this is {describe(given)}"
+        return verdict
+    answers = {question: _leaves(given.get(question)) for question in key}
+    flat = [leaf for leaves in answers.values() for leaf in leaves]
+    if all(leaf is None for leaf in flat):
+        verdict.note, verdict.outcome = "not answered yet", "untouched"
+        return verdict
+    strange = [leaf for leaf in flat if leaf is not None and (not _hashable(leaf) or leaf not in allowed)]
+    right = sum(
+        leaf == wanted
+        for question, value in key.items()
+        for leaf, wanted in zip(answers[question], _leaves(value), strict=False)
+    )
+    verdict.points = math.floor(2 * exercise.points * right / total) / 2
+    verdict.outcome = _outcome(verdict.points, verdict.max_points)
+    verdict.note = f"{right} of {total} right"
+    if strange:
+        verdict.note += f"; {describe(strange[0])} is not one of the allowed values"
+    return verdict
+
+
+def _leaves(value) -> list:
+    return list(value) if isinstance(value, tuple | list) else [value]
+
+
+def _hashable(value) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,242 @@
+"""Timing the three arms: the course's baseline, its reference, and the learner, one at a time on a still machine."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from autograder.exercise import Challenge, Exercise, Raised
+from autograder.judge import speed
+from autograder.judge.process import Bench, Died, TimedOut, Worker
+from autograder.judge.slicing import Slice
+
+BLOCK_SECONDS = 0.030
+TRIPLE_SECONDS = 0.6
+WANTED_RATIO, LEAST_RATIO = 2.0, 1.6
+PROBES = 3
+FIRST_CALL_FACTOR = 3.0
+FLOOR_FACTOR = 0.8
+
+
+@dataclass
+class Arm:
+    """One of the three sides: its worker, how to run it, how to keep it still, every timed call's seconds."""
+
+    worker: Worker
+    function: str
+    with_learner: bool
+    stop: Callable[[], None]
+    go_on: Callable[[], None]
+    calls: list[float] = field(default_factory=list)
+
+    def answer(self, challenge: Challenge, seconds: float):
+        """(answer, seconds) of one call on the judge's clock."""
+        started = time.monotonic()
+        answer = self.worker.run(self.function, challenge, started + seconds, with_learner=self.with_learner)
+        return answer, time.monotonic() - started
+
+
+class Wrong(Exception):
+    """A timed answer that is not right; the message is for the learner."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is timed: a workload, and how many calls make a block."""
+
+    workload: dict
+    calls: int
+
+
+class Measurement:
+    """The measurement of one exercise for one learner. `run` does everything; `close` ends the workers."""
+
+    def __init__(
+        self,
+        exercise: Exercise,
+        learner: Slice,
+        reference: Slice | None,
+        benches: tuple[Bench, Bench],
+        rng,
+        *,
+        bandwidth: float | None,
+        progress: Callable[[str, float], None],
+    ) -> None:
+        self._exercise = exercise
+        self._rng = rng
+        self._bandwidth = bandwidth
+        self._progress = progress
+        self._learner_slice = learner
+        self._benches = benches
+        course = benches[1]
+        self._arms: dict[str, Arm] = {}
+        self._arms["baseline"] = self._course_arm(course, None)
+        if reference is not None:
+            self._arms["reference"] = self._course_arm(course, reference)
+
+    def _course_arm(self, bench: Bench, reference: Slice | None) -> Arm:
+        exercise = self._exercise
+        worker = bench.worker(memory_bytes=exercise.memory_bytes)
+        deadline = time.monotonic() + exercise.timed_seconds
+        if reference is not None:
+            worker.load(reference.cells, reference.keep, reference.flags, exercise.names, deadline)
+        function = exercise.baseline if reference is None else _timed_run(exercise)
+        worker.define("timed", function, deadline)
+        return Arm(worker, "timed", reference is not None, worker.stop_one, worker.go_on_one)
+
+    def _learner_arm(self) -> Arm:
+        bench, part = self._benches[0], self._learner_slice
+        worker = bench.worker(memory_bytes=self._exercise.memory_bytes)
+        deadline = time.monotonic() + self._exercise.seconds
+        worker.load(part.cells, part.keep, part.flags, self._exercise.names, deadline)
+        worker.define("timed", _timed_run(self._exercise), deadline)
+        return Arm(worker, "timed", True, bench.stop, bench.go_on)
+
+    def run(self) -> tuple[speed.Decision | None, dict]:
+        """(decision or None where it cannot be measured here, facts for the report).
+
+        Raises Wrong when a timed answer is not right, Died or TimedOut when the learner's process ends.
+        """
+        self._progress("choosing a workload for this machine", 0.0)
+        self._benches[0].stop()
+        try:
+            plan, facts = self._calibrate()
+        finally:
+            self._benches[0].go_on()
+        if plan is None:
+            return None, facts
+        for again in (False, True):
+            decision = self._decide(plan)
+            slow_first = self._first_call_is_odd()
+            if not slow_first or again:
+                break
+            self._end("learner")
+        decision = self._doubted(decision, plan, slow_first)
+        return decision, facts | {"workload": plan.workload, "calls_per_block": plan.calls}
+
+    def close(self) -> None:
+        """End every worker."""
+        for name in list(self._arms):
+            self._end(name)
+
+    def _end(self, name: str) -> None:
+        self._arms.pop(name).worker.close()
+
+    def _calibrate(self) -> tuple[Plan | None, dict]:
+        """The smallest workload with a clear difference, or the clearest one that is clear enough."""
+        exercise = self._exercise
+        if "reference" not in self._arms:
+            workload = exercise.workloads[0]
+            seconds, _ = self._probe(workload)
+            return Plan(workload, max(1, math.ceil(BLOCK_SECONDS / seconds))), {"provisional": True}
+        tried, best = [], None
+        for workload in exercise.workloads:
+            base, reference = self._probe(workload)
+            calls = max(1, math.ceil(BLOCK_SECONDS / reference))
+            tried.append({"workload": workload, "baseline": base, "reference": reference})
+            if calls * (base + 2 * reference) > TRIPLE_SECONDS:
+                continue
+            ratio = base / reference
+            if best is None or ratio > best[0]:
+                best = (ratio, Plan(workload, calls))
+            if ratio >= WANTED_RATIO:
+                break
+        if best is None or best[0] < LEAST_RATIO:
+            return None, {"provisional": False, "tried": tried}
+        return best[1], {"provisional": False}
+
+    def _probe(self, workload: dict) -> tuple[float, float]:
+        """Median seconds of one call of baseline and reference (the baseline twice where there is no reference)."""
+        times: dict[str, list[float]] = {name: [] for name in self._arms}
+        for attempt in range(PROBES + 1):
+            challenge = self._exercise.timed_challenge(self._rng, workload)
+            for name, arm in self._arms.items():
+                _, seconds = self._alone(name, arm, challenge)
+                if attempt:
+                    times[name].append(seconds)
+        base = median(times["baseline"])
+        return base, median(times["reference"]) if "reference" in times else base
+
+    def _decide(self, plan: Plan) -> speed.Decision:
+        self._arms["learner"] = self._learner_arm()
+        self._warm_up(plan)
+        for arm in self._arms.values():
+            arm.calls.clear()
+        last = max(speed.WINS)
+
+        def triple(i: int) -> speed.Triple:
+            self._progress(f"measuring: comparison {i + 1} of at most {last}", i / last)
+            return self._triple(plan)
+
+        return speed.decide(triple, minimum_ratio=self._exercise.minimum_ratio)
+
+    def _warm_up(self, plan: Plan) -> None:
+        challenge = self._exercise.timed_challenge(self._rng, plan.workload)
+        answers = {name: self._alone(name, arm, challenge)[0] for name, arm in self._arms.items()}
+        self._check(challenge, answers)
+
+    def _triple(self, plan: Plan) -> speed.Triple:
+        challenges = [self._exercise.timed_challenge(self._rng, plan.workload) for _ in range(plan.calls)]
+        order = [list(self._arms)[i] for i in self._rng.permutation(len(self._arms))]
+        blocks: dict[str, float] = {}
+        answers: dict[str, list] = {}
+        for name in order:
+            arm = self._arms[name]
+            self._only(name)
+            timed = [arm.answer(challenge, self._exercise.timed_seconds) for challenge in challenges]
+            arm.calls.extend(seconds for _, seconds in timed)
+            blocks[name] = sum(seconds for _, seconds in timed)
+            answers[name] = [answer for answer, _ in timed]
+        for i, challenge in enumerate(challenges):
+            self._check(challenge, {name: given[i] for name, given in answers.items()})
+        return speed.Triple(blocks["baseline"], blocks["learner"], blocks.get("reference"))
+
+    def _alone(self, name: str, arm: Arm, challenge: Challenge):
+        self._only(name)
+        return arm.answer(challenge, self._exercise.timed_seconds)
+
+    def _only(self, name: str) -> None:
+        """Keep every other side still."""
+        for other, arm in self._arms.items():
+            if other != name:
+                arm.stop()
+        self._arms[name].go_on()
+
+    def _check(self, challenge: Challenge, answers: dict) -> None:
+        answer, expected = answers["learner"], answers["baseline"]
+        if isinstance(answer, Raised):
+            raise Wrong(f"your code raised {answer}" + "".join(f"\n{frame}" for frame in answer.frames))
+        problem = self._exercise.agrees(challenge, answer, expected)
+        if problem:
+            raise Wrong(problem)
+
+    def _first_call_is_odd(self) -> bool:
+        """The learner's first timed call is far slower than its others, on a machine that stalled nowhere else."""
+        first, *rest = self._arms["learner"].calls
+        if not rest or first <= FIRST_CALL_FACTOR * median(rest):
+            return False
+        others = [rest] + [arm.calls for name, arm in self._arms.items() if name != "learner"]
+        return not any(max(calls) > FIRST_CALL_FACTOR * median(calls) for calls in others)
+
+    def _doubted(self, decision: speed.Decision, plan: Plan, slow_first: bool) -> speed.Decision:
+        """The decision, or no share and a reason to look where the times cannot be honest work."""
+        reason = decision.review
+        least = self._exercise.bytes_moved(plan.workload) / self._bandwidth if self._bandwidth else 0.0
+        fastest = median(self._arms["learner"].calls)
+        if slow_first:
+            reason = "the first timed call took more than three times as long as the others"
+        elif fastest < FLOOR_FACTOR * least:
+            reason = f"{fastest * 1e3:.2f} ms is less than reading the bytes takes here ({least * 1e3:.2f} ms)"
+        if reason is None:
+            return decision
+        return replace(decision, share=0.0, review=reason)
+
+
+def _timed_run(exercise: Exercise) -> Callable:
+    return exercise.timed_run or exercise.run
+
+
+__all__ = ["Died", "Measurement", "TimedOut", "Wrong"]

@@ -1,0 +1,103 @@
+"""Reading the code of a notebook, from a file or from a running kernel."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.lab import LabError
+
+MAX_NOTEBOOK_BYTES = 64 << 20
+
+
+class NotebookError(LabError):
+    """A file that cannot be read as a notebook; one sentence for the person who named it."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One code cell. `number` counts cells from 1 as the reader sees them; `id` is nbformat's, where there is one."""
+
+    source: str
+    id: str | None = None
+    number: int = 0
+    label: str = ""
+
+    @property
+    def file(self) -> str:
+        """What tracebacks call this cell."""
+        return self.label or f"cell {self.number}"
+
+
+def read_notebook(path: Path) -> dict:
+    """The notebook's JSON, with text for every cell source. Raises NotebookError."""
+    path = Path(path)
+    if not path.exists():
+        raise NotebookError(f"there is no file {path}")
+    if path.is_dir():
+        raise NotebookError(f"{path} is a folder; name the notebook in it")
+    try:
+        if path.stat().st_size > MAX_NOTEBOOK_BYTES:
+            raise NotebookError(f"{path} is larger than {MAX_NOTEBOOK_BYTES >> 20} MB; clear its outputs first")
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise NotebookError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise NotebookError(f"{path} is not a notebook: it is not text") from None
+    if not text.strip():
+        raise NotebookError(f"{path} is empty; save the notebook again")
+    try:
+        notebook = json.loads(text)
+    except (ValueError, RecursionError):
+        raise NotebookError(f"{path} is not a notebook, or was only half written: it is not JSON") from None
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
+        raise NotebookError(f"{path} is not a notebook: it has no list of cells")
+    return notebook
+
+
+def cells_of(notebook: dict) -> list[Cell]:
+    """The code cells, in the order in which they stand."""
+    cells = []
+    for number, cell in enumerate(notebook["cells"], start=1):
+        if not isinstance(cell, dict) or cell.get("cell_type") != "code":
+            continue
+        source = cell.get("source", "")
+        if isinstance(source, list):
+            source = "".join(part for part in source if isinstance(part, str))
+        if isinstance(source, str):
+            cell_id = cell.get("id")
+            cells.append(Cell(source, cell_id if isinstance(cell_id, str) else None, number))
+    return cells
+
+
+def read_cells(path: Path) -> list[Cell]:
+    """The code cells of a notebook file. Raises NotebookError."""
+    return cells_of(read_notebook(path))
+
+
+TIMED = re.compile(r"\A\s*%%(time|timeit|capture|prun|memit|mprun)\b[^\n]*\n?")
+ANY_CELL_MAGIC = re.compile(r"\A\s*%%")
+TIMED_LINE = re.compile(r"^(\s*)%(?:time|prun)\s+(?!it\b)", re.MULTILINE)
+
+
+def plain_python(source: str) -> str:
+    """A cell as plain Python: timing magics give way to the code they time, other magics to nothing that binds."""
+    source = source.replace("\r\n", "\n").replace("\0", "")
+    timed = TIMED.match(source)
+    if timed:
+        return plain_python("\n" * timed.group().count("\n") + source[timed.end() :])
+    if ANY_CELL_MAGIC.match(source):
+        return ""
+    try:
+        compile(source, "<cell>", "exec", flags=0x400, dont_inherit=True)  # PyCF_ONLY_AST
+        return source
+    except (SyntaxError, ValueError):
+        pass
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    try:
+        return TransformerManager().transform_cell(TIMED_LINE.sub(r"\1", source))
+    except Exception:
+        return source

@@ -1,0 +1,315 @@
+"""Benches and workers seen from the judge: starting, asking, stopping, killing. Everything here has a deadline."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import psutil
+
+from autograder.exercise import Challenge, Foreign, Raised
+from autograder.judge import wire
+
+START_SECONDS = 120.0
+FORK_IS_SAFE = sys.platform == "linux"
+
+# The bench gets its program as its first message: nothing of the judge has to be importable where it runs.
+BOOTSTRAP = """
+import json, os, socket, struct, sys, types
+fd, entry = int(sys.argv[1]), sys.argv[2]
+def read(n):
+    data = b""
+    while len(data) < n:
+        part = os.read(fd, n - len(data))
+        if not part: sys.exit()
+        data += part
+    return data
+sources = json.loads(read(struct.unpack(">Q", read(8))[0]))
+for name in ("autograder.judge.wire", "autograder.judge.bench"):
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(sources[name], f"<{name}>", "exec"), module.__dict__)
+getattr(sys.modules["autograder.judge.bench"], entry)(fd)
+"""
+
+
+class Died(Exception):
+    """The learner's process ended before it answered; the message says how, in words."""
+
+
+class TimedOut(Exception):
+    """The learner's process used up its budget."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What loading a slice gave: statements that failed, and needed names that are not there."""
+
+    failures: list[dict]
+    missing: list[str]
+
+
+class Worker:
+    """One process forked for one exercise. Not reused, not shared."""
+
+    def __init__(self, channel: socket.socket, pid: int, bench: Bench | None) -> None:
+        self._channel = channel
+        self.pid = pid
+        self._bench = bench
+
+    def load(self, cells: list[dict], keep: list, flags: int, needs: tuple[str, ...], deadline: float) -> Loaded:
+        """Execute a slice of the learner's statements."""
+        message = {"do": "load", "cells": cells, "keep": keep, "flags": flags, "needs": list(needs)}
+        reply = self._ask(message, deadline)
+        return Loaded(reply["failures"], reply["missing"])
+
+    def define(self, name: str, function: Callable, deadline: float) -> None:
+        """Send one of an exercise's static functions as source."""
+        source, called = function_source(function)
+        self._ask({"do": "define", "as": name, "source": source, "name": called}, deadline)
+
+    def run(self, name: str, challenge: Challenge, deadline: float, *, with_learner: bool = True) -> Any:
+        """The answer to one challenge: plain values, `Foreign` for what is not data, or a `Raised`.
+
+        Named calls are served here and logged in the challenge. Raises Died or TimedOut.
+        """
+        message = {"do": "run", "as": name, "data": challenge.data, "with_learner": with_learner}
+        reply = self._ask(message | {"calls": list(challenge.calls)}, deadline)
+        while "call" in reply:
+            reply = self._ask(_served(challenge, reply), deadline)
+        if "raised" in reply:
+            problem = reply["raised"]
+            return Raised(str(problem["kind"]), str(problem["message"]), tuple(map(str, problem["frames"])))
+        return reply.get("answer")
+
+    def stop_one(self) -> None:
+        """Freeze this process (for the course's own workers, which start no others)."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def go_on_one(self) -> None:
+        """Undo `stop_one`."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        """End the worker and everything below it."""
+        self._channel.close()
+        kill_tree(self.pid)
+        if self._bench is not None:
+            self._bench.forget(self.pid)
+
+    def _ask(self, message: dict, deadline: float) -> dict:
+        try:
+            wire.send(self._channel, message, deadline)
+            reply = wire.receive(self._channel, deadline, Foreign)
+        except wire.Late:
+            raise TimedOut("no answer within the time allowed") from None
+        except wire.Closed:
+            raise Died(self._how_it_ended()) from None
+        except wire.WireError as error:
+            raise Died(f"what came back was not an answer ({error})") from None
+        if not isinstance(reply, dict):
+            raise Died("what came back was not an answer")
+        return reply
+
+    def _how_it_ended(self) -> str:
+        status = self._bench.status_of(self.pid) if self._bench else None
+        if status is None:
+            return "it ended its own process"
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            return {
+                signal.SIGSEGV: "it crashed with a segmentation fault",
+                signal.SIGKILL: "it was killed, most likely for memory",
+                signal.SIGABRT: "it aborted",
+            }.get(number, f"it was ended by signal {number}")
+        return f"it ended its own process with exit status {os.WEXITSTATUS(status)}"
+
+
+def _served(challenge: Challenge, request: dict) -> dict:
+    """Answer one named call of the worker's, and log it."""
+    name, args = request["call"], request.get("args", [])
+    kwargs = request.get("kwargs", {})
+    function = challenge.calls.get(name) if isinstance(name, str) else None
+    if function is None or not isinstance(args, list) or not isinstance(kwargs, dict):
+        return {"error": f"there is no call {name!r} here"}
+    try:
+        value = function(*args, **kwargs)
+    except Exception as error:
+        challenge.log.append((name, tuple(args), Raised(type(error).__name__, str(error))))
+        return {"error": f"{name}: {error}"}
+    challenge.log.append((name, tuple(args), value))
+    return {"value": value}
+
+
+class Bench:
+    """A parent of workers in a process session of its own, with torch imported and nothing computed.
+
+    A learner's bench has one worker at a time; the course's own is `shared` by the workers of both its arms.
+    """
+
+    def __init__(self, *, threads: int | None = None, preload: tuple[str, ...] = (), shared: bool = False) -> None:
+        self._shared = shared
+        self._preload = list(preload)
+        self._environment = bench_environment(threads)
+        self._process, self._control = self._start("main")
+        self._ready = False
+
+    def _start(self, entry: str) -> tuple[subprocess.Popen, socket.socket]:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-c", BOOTSTRAP, str(theirs.fileno()), entry],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=self._environment,
+                start_new_session=True,
+            )
+        _send_program(ours)
+        return process, ours
+
+    @property
+    def alive(self) -> bool:
+        """Whether the bench can still fork workers."""
+        return self._process.poll() is None
+
+    def wait_until_ready(self) -> None:
+        """Block until the imports are done. Raises Died when the bench could not start."""
+        if self._ready:
+            return
+        deadline = time.monotonic() + START_SECONDS
+        try:
+            wire.send(self._control, {"preload": self._preload}, deadline)
+            wire.receive(self._control, deadline)
+        except wire.WireError as error:
+            raise Died(f"the bench did not start ({error}); `autograder doctor` says what is missing") from None
+        self._ready = True
+
+    def worker(self, *, memory_bytes: int = 4 << 30) -> Worker:
+        """A fresh worker."""
+        if not FORK_IS_SAFE:
+            return self._spawned(memory_bytes)
+        self.wait_until_ready()
+        deadline = time.monotonic() + START_SECONDS
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                wire.send(self._control, {"do": "fork", "memory_bytes": memory_bytes}, deadline)
+                socket.send_fds(self._control, [b"w"], [theirs.fileno()])
+            pid = wire.receive(self._control, deadline)["pid"]
+        except (OSError, wire.WireError) as error:
+            ours.close()
+            raise Died(f"the bench is gone ({error})") from None
+        return Worker(ours, pid, self)
+
+    def _spawned(self, memory_bytes: int) -> Worker:
+        process, channel = self._start("alone")
+        deadline = time.monotonic() + START_SECONDS
+        wire.send(channel, {"preload": self._preload, "memory_bytes": memory_bytes}, deadline)
+        wire.receive(channel, deadline)
+        return Worker(channel, process.pid, None)
+
+    def status_of(self, pid: int) -> int | None:
+        """The wait status of a worker that has ended, or None."""
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            wire.send(self._control, {"do": "reap", "pid": pid}, deadline)
+            return wire.receive(self._control, deadline)["status"]
+        except wire.WireError:
+            return None
+
+    def forget(self, pid: int) -> None:
+        """A worker was closed: kill what it left behind, unless other workers live here too."""
+        if not self._shared:
+            for process in tree(self._process.pid)[1:]:
+                kill_tree(process.pid)
+        self.status_of(pid)
+
+    def stop(self) -> None:
+        """Freeze the bench and everything below it, so that the other side is timed alone."""
+        for process in tree(self._process.pid):
+            _quietly(process.send_signal, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Undo `stop`."""
+        for process in tree(self._process.pid):
+            _quietly(process.send_signal, signal.SIGCONT)
+
+    def close(self) -> None:
+        """End the bench and everything below it."""
+        self._control.close()
+        kill_tree(self._process.pid)
+        self._process.wait()
+
+
+def bench_environment(threads: int | None) -> dict[str, str]:
+    """The environment a bench starts with: the caller's, less what would let code in or secrets out."""
+    dropped = ("PYTHON", "JPY_", "NBGRADER")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
+    environment |= {
+        "AUTOGRADER_BENCH": "1",
+        "MPLBACKEND": "Agg",
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    if threads:
+        environment |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    return environment
+
+
+def function_source(function: Callable) -> tuple[str, str]:
+    """(source, name) of a static function of an exercise, without its decorators and indentation."""
+    lines = textwrap.dedent(inspect.getsource(function)).splitlines()
+    while lines and not lines[0].startswith("def "):
+        lines.pop(0)
+    return "\n".join(lines) + "\n", function.__name__
+
+
+def tree(pid: int) -> list[psutil.Process]:
+    """A process and everything below it; empty when it is gone."""
+    try:
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process and everything below it, again and again until nothing new appears."""
+    for _ in range(50):
+        alive = [p for p in tree(pid) if _quietly(p.status) not in (None, psutil.STATUS_ZOMBIE)]
+        if not alive:
+            return
+        for process in alive:
+            _quietly(process.kill)
+        psutil.wait_procs(alive, timeout=0.05)
+
+
+def _quietly(method: Callable, *args) -> Any:
+    try:
+        return method(*args)
+    except psutil.Error:
+        return None
+
+
+def _send_program(channel: socket.socket) -> None:
+    import json
+    import struct
+
+    here = resources.files("autograder.judge")
+    sources = {f"autograder.judge.{name}": (here / f"{name}.py").read_text() for name in ("wire", "bench")}
+    data = json.dumps(sources).encode()
+    try:
+        channel.sendall(struct.pack(">Q", len(data)) + data)
+    except OSError as error:
+        raise Died(f"the bench did not start ({error})") from None

@@ -1,0 +1,233 @@
+"""Length-prefixed safetensors messages over a socket: plain values in the metadata, tensors as tensors.
+
+Never pickle, never `torch.load`: decoding runs no code of the sender. This file imports nothing of ours, because its
+source is also what a bench is started with.
+
+Values keep their kind. JSON has null, booleans, numbers, text and lists; everything else is a one-key object
+{"tuple": [...]}, {"dict": [[key, value], ...]}, {"bytes": base64}, {"tensor": name}, {"array": name},
+{"scalar": [dtype, value]}, or {"foreign": type name} for what is not data.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import select
+import socket
+import struct
+import time
+
+import safetensors
+import safetensors.numpy
+
+MAX_MESSAGE_BYTES = 1 << 30
+MAX_VALUES = 5_000_000
+MAX_DEPTH = 64
+MAX_INT_BITS = 1024
+# safetensors' name of a dtype -> torch's and numpy's
+DTYPES = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
+
+
+class WireError(Exception):
+    """The other side sent something that is not a message, or too much of it."""
+
+
+class Closed(WireError):
+    """The other side is gone."""
+
+
+class Late(WireError):
+    """No complete message before the deadline."""
+
+
+class _Packer:
+    """Turns one value into a JSON tree and tables of tensors and arrays."""
+
+    def __init__(self) -> None:
+        self.tensors: dict = {}
+        self.arrays: dict = {}
+        self.count = 0
+
+    def pack(self, value, depth: int = 0):
+        self.count += 1
+        if depth > MAX_DEPTH:
+            return {"foreign": "structure nested too deeply"}
+        if self.count > MAX_VALUES:
+            return {"foreign": "structure with too many values"}
+        if value is None or isinstance(value, bool | str):
+            return str(value) if isinstance(value, str) else value
+        module = type(value).__module__
+        if module == "numpy":
+            return self._numpy(value)
+        if isinstance(value, int):
+            if value.bit_length() > MAX_INT_BITS:
+                return {"foreign": f"whole number of {value.bit_length()} bits"}
+            return int(value)
+        if isinstance(value, float):
+            return float(value)
+        if isinstance(value, list):
+            return [self.pack(item, depth + 1) for item in value]
+        if isinstance(value, tuple):
+            return {"tuple": [self.pack(item, depth + 1) for item in value]}
+        if isinstance(value, dict):
+            return {"dict": [[self.pack(k, depth + 1), self.pack(v, depth + 1)] for k, v in value.items()]}
+        if isinstance(value, bytes | bytearray):
+            return {"bytes": base64.b64encode(bytes(value)).decode()}
+        if hasattr(value, "detach") and hasattr(value, "data_ptr"):
+            return self._tensor(value)
+        return {"foreign": type(value).__name__}
+
+    def _numpy(self, value):
+        dtype = value.dtype.name
+        if dtype not in DTYPES.values():
+            return {"foreign": f"numpy {type(value).__name__} of {dtype}"}
+        if type(value).__name__ != "ndarray":
+            return {"scalar": [dtype, value.item()]}
+        name = f"a{len(self.arrays)}"
+        self.arrays[name] = value.copy(order="C")
+        return {"array": name}
+
+    def _tensor(self, value):
+        dtype = str(value.dtype).removeprefix("torch.")
+        try:
+            plain = value.detach().to("cpu").contiguous().clone()
+            if dtype not in DTYPES.values() or plain.is_sparse or type(plain).__name__ != "Tensor":
+                raise TypeError(dtype)
+        except Exception:
+            return {"foreign": f"{dtype} tensor on {value.device}"}
+        name = f"t{len(self.tensors)}"
+        self.tensors[name] = plain
+        return {"tensor": name}
+
+    def bytes(self, metadata: dict[str, str]) -> bytes:
+        if not self.tensors:
+            return safetensors.numpy.save(self.arrays, metadata)
+        import torch
+        from safetensors.torch import save
+
+        arrays = {name: torch.from_numpy(array) for name, array in self.arrays.items()}
+        return save(self.tensors | arrays, metadata)
+
+
+def encode(value) -> bytes:
+    """The value as the bytes of one safetensors file."""
+    packer = _Packer()
+    tree = packer.pack(value)
+    # json.dumps escapes everything beyond ASCII, so text that is not Unicode (a lone surrogate) survives.
+    return packer.bytes({"tree": json.dumps(tree)})
+
+
+def decode(data: bytes, foreign=lambda name: {"foreign": name}):
+    """The value that `encode` was given; `foreign(type_name)` stands for what was not data.
+
+    Raises WireError when the bytes are not a message.
+    """
+    try:
+        tensors = {name: tensor for name, tensor in safetensors.deserialize(data)}
+        (size,) = struct.unpack_from("<Q", data)
+        tree = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["tree"])
+        return _unpack(tree, tensors, foreign)
+    except WireError:
+        raise
+    except Exception as error:
+        raise WireError(f"not a message: {error}") from None
+
+
+def _unpack(tree, tensors, foreign):
+    if isinstance(tree, list):
+        return [_unpack(item, tensors, foreign) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    ((tag, payload),) = tree.items()
+    match tag:
+        case "tuple":
+            return tuple(_unpack(item, tensors, foreign) for item in payload)
+        case "dict":
+            return {_unpack(k, tensors, foreign): _unpack(v, tensors, foreign) for k, v in payload}
+        case "bytes":
+            return base64.b64decode(payload)
+        case "tensor":
+            return _torch_tensor(tensors[payload])
+        case "array":
+            return _numpy_array(tensors[payload])
+        case "scalar":
+            import numpy
+
+            return numpy.dtype(payload[0]).type(payload[1])
+        case "foreign":
+            return foreign(str(payload))
+    raise WireError(f"unknown tag {tag!r}")
+
+
+def _torch_tensor(tensor: dict):
+    import torch
+
+    dtype = getattr(torch, DTYPES[tensor["dtype"]])
+    if not tensor["data"]:
+        return torch.empty(tensor["shape"], dtype=dtype)
+    return torch.frombuffer(bytearray(tensor["data"]), dtype=dtype).reshape(tensor["shape"])
+
+
+def _numpy_array(tensor: dict):
+    import numpy
+
+    return numpy.frombuffer(bytearray(tensor["data"]), dtype=DTYPES[tensor["dtype"]]).reshape(tensor["shape"])
+
+
+def send(channel: socket.socket, value, deadline: float | None = None) -> None:
+    """Send one message. Raises Closed, or Late past `deadline` (seconds of `time.monotonic`)."""
+    data = encode(value)
+    view = memoryview(struct.pack(">Q", len(data)) + data)
+    while view:
+        _wait(channel, deadline, write=True)
+        try:
+            sent = channel.send(view, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise Closed(str(error)) from None
+        view = view[sent:]
+
+
+def receive(channel: socket.socket, deadline: float | None = None, foreign=None):
+    """Wait for one message. Raises Closed, Late, or WireError for an oversized or broken one."""
+    (size,) = struct.unpack(">Q", _read(channel, 8, deadline))
+    if size > MAX_MESSAGE_BYTES:
+        raise WireError(f"a message of {size} bytes is too large")
+    data = bytes(_read(channel, size, deadline))
+    return decode(data) if foreign is None else decode(data, foreign)
+
+
+def _read(channel: socket.socket, size: int, deadline: float | None) -> bytearray:
+    data = bytearray()
+    while len(data) < size:
+        _wait(channel, deadline, write=False)
+        try:
+            part = channel.recv(min(size - len(data), 1 << 20), socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise Closed(str(error)) from None
+        if not part:
+            raise Closed("the other side closed the connection")
+        data += part
+    return data
+
+
+def _wait(channel: socket.socket, deadline: float | None, *, write: bool) -> None:
+    poll = select.poll()
+    poll.register(channel, select.POLLOUT if write else select.POLLIN)
+    milliseconds = None if deadline is None else max(0.0, (deadline - time.monotonic()) * 1000)
+    if not poll.poll(milliseconds):
+        raise Late("no answer in time")
