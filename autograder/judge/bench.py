@@ -81,6 +81,7 @@ def _fork(control: socket.socket, memory_bytes: int) -> None:
         send(control, {"pid": pid})
         return
     control.close()
+    os.setpgid(0, 0)
     try:
         _limit(memory_bytes)
         serve(socket.socket(fileno=fd))
@@ -106,8 +107,7 @@ def _reap(pid: int) -> int | None:
 
 
 def _limit(memory_bytes: int) -> None:
-    """A group of its own, nowhere to print, bounded memory, and random numbers of its own."""
-    os.setpgid(0, 0)
+    """Nowhere to print, bounded memory, and random numbers of its own."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nowhere, standard)

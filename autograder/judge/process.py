@@ -160,8 +160,9 @@ class Bench:
         self._shared = shared
         self._preload = list(preload)
         self._environment = bench_environment(threads)
-        self._process, self._control = self._start("main")
-        self._ready = False
+        self._spawned: list[subprocess.Popen] = []
+        self._process, self._control = self._start("main") if FORK_IS_SAFE else (None, None)
+        self._ready = not FORK_IS_SAFE
 
     def _start(self, entry: str) -> tuple[subprocess.Popen, socket.socket]:
         ours, theirs = socket.socketpair()
@@ -181,7 +182,7 @@ class Bench:
     @property
     def alive(self) -> bool:
         """Whether the bench can still fork workers."""
-        return self._process.poll() is None
+        return self._process is None or self._process.poll() is None
 
     def wait_until_ready(self) -> None:
         """Block until the imports are done. Raises Died when the bench could not start."""
@@ -198,7 +199,7 @@ class Bench:
     def worker(self, *, memory_bytes: int = 4 << 30) -> Worker:
         """A fresh worker."""
         if not FORK_IS_SAFE:
-            return self._spawned(memory_bytes)
+            return self._spawn(memory_bytes)
         self.wait_until_ready()
         deadline = time.monotonic() + START_SECONDS
         ours, theirs = socket.socketpair()
@@ -212,8 +213,9 @@ class Bench:
             raise Died(f"the bench is gone ({error})") from None
         return Worker(ours, pid, self)
 
-    def _spawned(self, memory_bytes: int) -> Worker:
+    def _spawn(self, memory_bytes: int) -> Worker:
         process, channel = self._start("alone")
+        self._spawned.append(process)
         deadline = time.monotonic() + START_SECONDS
         wire.send(channel, {"preload": self._preload, "memory_bytes": memory_bytes}, deadline)
         wire.receive(channel, deadline)
@@ -237,19 +239,25 @@ class Bench:
 
     def stop(self) -> None:
         """Freeze the bench and everything below it, so that the other side is timed alone."""
-        for process in tree(self._process.pid):
+        for process in self._everything():
             _quietly(process.send_signal, signal.SIGSTOP)
 
     def go_on(self) -> None:
         """Undo `stop`."""
-        for process in tree(self._process.pid):
+        for process in self._everything():
             _quietly(process.send_signal, signal.SIGCONT)
+
+    def _everything(self) -> list[psutil.Process]:
+        roots = [*self._spawned, *([self._process] if self._process else [])]
+        return [process for root in roots for process in tree(root.pid)]
 
     def close(self) -> None:
         """End the bench and everything below it."""
-        self._control.close()
-        kill_tree(self._process.pid)
-        self._process.wait()
+        if self._control is not None:
+            self._control.close()
+        for process in [*self._spawned, *([self._process] if self._process else [])]:
+            kill_tree(process.pid)
+            process.wait()
 
 
 def bench_environment(threads: int | None) -> dict[str, str]:

@@ -1,0 +1,83 @@
+"""The speed rule on simulated machines: honest work keeps its marks, no work gains none."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from autograder.judge.speed import Triple, decide, hodges_lehmann, not_slower
+
+pytestmark = pytest.mark.speed_rule
+RUNS = 1500
+
+
+def machine(rng, *, reference: float | None, learner: float, noise: float):
+    """Triples of a machine whose log-ratios spread by `noise`, with 5% heavy-tailed stalls; speeds are ratios to A."""
+
+    def seconds(speed: float) -> float:
+        stall = 1 + abs(rng.standard_cauchy()) if rng.random() < 0.05 else 1.0
+        return stall * math.exp(rng.normal(0, noise / math.sqrt(2))) / speed
+
+    return lambda i: Triple(seconds(1.0), seconds(learner), None if reference is None else seconds(reference))
+
+
+def shares(reference: float, learner: float, noise: float) -> dict[float, float]:
+    """Share of the speed points -> fraction of many runs that gave it."""
+    rng = np.random.default_rng(7)
+    given = [
+        decide(machine(rng, reference=reference, learner=learner, noise=noise), minimum_ratio=1.6).share
+        for _ in range(RUNS)
+    ]
+    return {share: given.count(share) / RUNS for share in (0.0, 0.5, 1.0)}
+
+
+@pytest.mark.parametrize(("noise", "lost", "gained"), [(0.2, 0.001, 0.002), (0.3, 0.005, 0.01)])
+def test_at_the_smallest_ratio_a_reference_equal_learner_keeps_marks_and_a_no_op_gains_none(noise, lost, gained):
+    slack = 3 / RUNS  # three runs more than the rate promised, for the simulation's own luck
+    assert 1 - shares(1.6, 1.6, noise)[1.0] <= lost + slack
+    assert 1 - shares(1.6, 1.0, noise)[0.0] <= gained + slack
+
+
+def test_a_solution_at_45_percent_of_the_log_speedup_earns_half():
+    assert shares(2.5, 2.5**0.45, 0.1)[0.5] >= 0.95
+
+
+def test_a_quiet_machine_decides_after_eleven_triples():
+    rng = np.random.default_rng(1)
+    decision = decide(machine(rng, reference=3.0, learner=3.0, noise=0.02), minimum_ratio=2)
+    assert (decision.share, len(decision.triples), decision.noisy) == (1.0, 11, False)
+    assert decision.score == pytest.approx(1, abs=0.1)
+
+
+def test_without_a_reference_the_bar_is_the_minimum_ratio_and_its_root():
+    rng = np.random.default_rng(1)
+    for learner, share in ((2.2, 1.0), (1.6, 0.5), (1.1, 0.0)):
+        decision = decide(machine(rng, reference=None, learner=learner, noise=0.02), minimum_ratio=2)
+        assert decision.share == share
+        assert decision.bars == pytest.approx((math.sqrt(2), 2))
+
+
+def test_an_impossible_speed_is_for_a_person_to_look_at_and_earns_nothing_yet():
+    rng = np.random.default_rng(1)
+    decision = decide(machine(rng, reference=2.0, learner=9.0, noise=0.05), minimum_ratio=2)
+    assert decision.share == 0.0 and "more than the square" in decision.review
+
+
+def test_a_machine_too_noisy_for_the_sign_test_is_decided_by_the_estimate_and_said_so():
+    rng = np.random.default_rng(3)
+    bar = 2.0**0.6
+    decision = decide(machine(rng, reference=2.0, learner=bar, noise=0.3), minimum_ratio=2)
+    assert decision.noisy and len(decision.triples) == 41
+
+
+def test_hodges_lehmann_is_not_moved_by_one_stall():
+    assert hodges_lehmann([1.0] * 10 + [1000.0]) == pytest.approx(1.0)
+
+
+def test_no_slower_than_the_reference_by_thirty_percent():
+    rng = np.random.default_rng(5)
+    noisy = lambda seconds: seconds * math.exp(rng.normal(0, 0.05))  # noqa: E731
+    assert not_slower(lambda i: (noisy(1.1), noisy(1.0)))[0]
+    assert not not_slower(lambda i: (noisy(1.6), noisy(1.0)))[0]
