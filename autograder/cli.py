@@ -230,7 +230,7 @@ def verify(
 def grade(
     chapter: str,
     student: Annotated[str | None, typer.Option(help="Only this student.")] = None,
-    tier: TierOption = "sandbox",
+    tier: Annotated[str | None, typer.Option(help="Instead of the tier in nbgrader_config.py.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Judge unchanged submissions anew, too.")] = False,
     course: Annotated[Path | None, typer.Option(help="nbgrader's course folder; the current one by default.")] = None,
     as_json: Json = False,
@@ -246,7 +246,7 @@ def grade(
         _print_json(summary.to_json())
     else:
         _print_summary(summary)
-    raise typer.Exit(1 if summary.needs_review else 0)
+    raise typer.Exit(summary.status)
 
 
 def _print_summary(summary) -> None:
@@ -271,11 +271,9 @@ def _sentence(error: Exception) -> str:
 
 def main() -> None:
     """Run the command. What a person can mend is one sentence and a status, never a traceback."""
-    from autograder.judge.process import Died
-
     try:
         app()
-    except (LabError, Died, OSError) as error:
+    except (LabError, OSError) as error:
         _fail(error)
 
 

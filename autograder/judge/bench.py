@@ -70,7 +70,7 @@ def _import_heavy_things(preload: list[str]) -> None:
     from autograder import lab
 
     for name in preload:
-        lab.load_model(name)
+        lab.models.preload(name)
 
 
 def _fork(control: socket.socket, memory_bytes: int) -> None:

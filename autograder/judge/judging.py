@@ -12,7 +12,7 @@ import numpy as np
 
 from autograder import lab
 from autograder.exercise import Challenge, Chapter, Exercise, Raised, Rung, describe
-from autograder.judge.measuring import Measurement, Wrong
+from autograder.judge.measuring import CourseFailed, Measurement, Wrong
 from autograder.judge.notebook import Cell
 from autograder.judge.process import Bench, Died, TimedOut
 from autograder.judge.slicing import Slice, last_literal, slice_for
@@ -115,8 +115,17 @@ class Judge:
                 self._learner.close()
             self._learner = Bench(threads=self._threads)
 
+    def _bench(self) -> Bench:
+        """The learner's bench, ready; a new one when the last submission's code has ended it. Raises BenchError."""
+        self.start()
+        self._learner.wait_until_ready()
+        return self._learner
+
     def judge(self, exercise: Exercise, cells: Sequence[Cell]) -> Verdict:
-        """The verdict on one exercise. Never raises for anything a learner's code does."""
+        """The verdict on one exercise. Never raises for anything a learner's code does.
+
+        Raises BenchError when learners' code cannot be run here at all: then nobody must get a mark.
+        """
         started = time.monotonic()
         if exercise.key is not None:
             verdict = _quiz(exercise, cells)
@@ -129,7 +138,6 @@ class Judge:
     def _judge_code(self, exercise: Exercise, part: Slice) -> Verdict:
         if part.missing:
             return _refused(exercise, self._why_missing(part), "untouched" if not part.unreadable else "none")
-        self.start()
         ladder = Ladder(dict(exercise.rungs))
         try:
             doubt = self._climb(exercise, part, ladder)
@@ -146,9 +154,7 @@ class Judge:
 
     def _climb(self, exercise: Exercise, part: Slice, ladder: Ladder) -> str | None:
         """Put every challenge to the learner's code. Returns why a person must look, or None."""
-        assert self._learner is not None
-        self._learner.wait_until_ready()
-        worker = self._learner.worker(memory_bytes=exercise.memory_bytes)
+        worker = self._bench().worker(memory_bytes=exercise.memory_bytes)
         deadline = time.monotonic() + exercise.seconds
         untouched, doubt = [], None
         try:
@@ -199,18 +205,17 @@ class Judge:
         reference = slice_for(cells, exercise.names) if cells is not None else None
         if reference is not None and reference.missing:
             reference = None
-        self.start()
+        bench = self._bench()
         if self._course is None:
             self._course = Bench(threads=self._threads, shared=True)
         rng = np.random.default_rng(secrets.randbits(128))
         measurement = None
         try:
-            self._learner.wait_until_ready()
             measurement = Measurement(
                 exercise,
                 part,
                 reference,
-                (self._learner, self._course),
+                (bench, self._course),
                 rng,
                 bandwidth=_bandwidth(exercise),
                 progress=self._progress,
@@ -222,6 +227,8 @@ class Judge:
             return 0.0, f"a timed call did not finish within {exercise.timed_seconds:g} s", None
         except Died as death:
             return 0.0, f"your code did not come back from a timed call: {death}", None
+        except CourseFailed as failure:
+            return 0.0, f"nothing could be measured: {failure}", str(failure)
         finally:
             if measurement is not None:
                 measurement.close()
@@ -308,10 +315,11 @@ def _why_raised(answer: Raised) -> str:
 
 
 def _bandwidth(exercise: Exercise) -> float | None:
-    """Bytes per second of this machine, where the exercise says how many bytes must move."""
+    """Bytes per second of this machine, where bytes must move and it was measured in quiet."""
     if not exercise.bytes_moved(exercise.workloads[0]):
         return None
-    return lab.machine_card().bandwidth
+    card = lab.machine_card()
+    return card.bandwidth if card.quiet else None
 
 
 def _speed_facts(decision) -> dict:

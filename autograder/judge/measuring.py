@@ -39,6 +39,10 @@ class Arm:
         return answer, time.monotonic() - started
 
 
+class CourseFailed(Exception):
+    """The course's own baseline or solution did not come back: nobody's marks may hang on that."""
+
+
 class Wrong(Exception):
     """A timed answer that is not right; the message is for the learner."""
 
@@ -71,11 +75,13 @@ class Measurement:
         self._progress = progress
         self._learner_slice = learner
         self._benches = benches
-        course = benches[1]
         self._arms: dict[str, Arm] = {}
-        self._arms["baseline"] = self._course_arm(course, None)
-        if reference is not None:
-            self._arms["reference"] = self._course_arm(course, reference)
+        try:
+            self._arms["baseline"] = self._course_arm(benches[1], None)
+            if reference is not None:
+                self._arms["reference"] = self._course_arm(benches[1], reference)
+        except (Died, TimedOut) as problem:
+            raise CourseFailed(f"the course's own processes did not start: {problem}") from None
 
     def _course_arm(self, bench: Bench, reference: Slice | None) -> Arm:
         exercise = self._exercise
@@ -98,7 +104,8 @@ class Measurement:
     def run(self) -> tuple[speed.Decision | None, dict]:
         """(decision or None where it cannot be measured here, facts for the report).
 
-        Raises Wrong when a timed answer is not right, Died or TimedOut when the learner's process ends.
+        Raises Wrong when a timed answer is not right, Died or TimedOut when the learner's process does not answer,
+        CourseFailed when one of the course's own does not.
         """
         self._progress("choosing a workload for this machine", 0.0)
         self._benches[0].stop()
@@ -123,7 +130,9 @@ class Measurement:
             self._end(name)
 
     def _end(self, name: str) -> None:
-        self._arms.pop(name).worker.close()
+        arm = self._arms.pop(name)
+        arm.go_on()  # a side that is kept still could not say how its worker ended
+        arm.worker.close()
 
     def _calibrate(self) -> tuple[Plan | None, dict]:
         """The smallest workload with a clear difference, or the clearest one that is clear enough."""
@@ -138,7 +147,7 @@ class Measurement:
             calls = max(1, math.ceil(BLOCK_SECONDS / reference))
             tried.append({"workload": workload, "baseline": base, "reference": reference})
             if calls * (base + 2 * reference) > TRIPLE_SECONDS:
-                continue
+                break  # a larger one takes longer still
             ratio = base / reference
             if best is None or ratio > best[0]:
                 best = (ratio, Plan(workload, calls))
@@ -153,10 +162,12 @@ class Measurement:
         times: dict[str, list[float]] = {name: [] for name in self._arms}
         for attempt in range(PROBES + 1):
             challenge = self._exercise.timed_challenge(self._rng, workload)
-            for name, arm in self._arms.items():
-                _, seconds = self._alone(name, arm, challenge)
+            for name in self._arms:
+                _, seconds = self._alone(name, challenge)
                 if attempt:
                     times[name].append(seconds)
+            if attempt and times["baseline"][0] > TRIPLE_SECONDS:
+                break  # too large for this machine, whatever the other probes say
         base = median(times["baseline"])
         return base, median(times["reference"]) if "reference" in times else base
 
@@ -175,7 +186,7 @@ class Measurement:
 
     def _warm_up(self, plan: Plan) -> None:
         challenge = self._exercise.timed_challenge(self._rng, plan.workload)
-        answers = {name: self._alone(name, arm, challenge)[0] for name, arm in self._arms.items()}
+        answers = {name: self._alone(name, challenge)[0] for name in self._arms}
         self._check(challenge, answers)
 
     def _triple(self, plan: Plan) -> speed.Triple:
@@ -186,7 +197,7 @@ class Measurement:
         for name in order:
             arm = self._arms[name]
             self._only(name)
-            timed = [arm.answer(challenge, self._exercise.timed_seconds) for challenge in challenges]
+            timed = [self._answer(name, challenge) for challenge in challenges]
             arm.calls.extend(seconds for _, seconds in timed)
             blocks[name] = sum(seconds for _, seconds in timed)
             answers[name] = [answer for answer, _ in timed]
@@ -194,9 +205,21 @@ class Measurement:
             self._check(challenge, {name: given[i] for name, given in answers.items()})
         return speed.Triple(blocks["baseline"], blocks["learner"], blocks.get("reference"))
 
-    def _alone(self, name: str, arm: Arm, challenge: Challenge):
+    def _alone(self, name: str, challenge: Challenge):
         self._only(name)
-        return arm.answer(challenge, self._exercise.timed_seconds)
+        return self._answer(name, challenge)
+
+    def _answer(self, name: str, challenge: Challenge):
+        """(answer, seconds) of one side. Raises CourseFailed, or Died and TimedOut when it is the learner's."""
+        try:
+            answer, seconds = self._arms[name].answer(challenge, self._exercise.timed_seconds)
+        except (Died, TimedOut) as problem:
+            if name == "learner":
+                raise
+            raise CourseFailed(f"the course's {name} did not come back: {problem}") from None
+        if isinstance(answer, Raised) and name != "learner":
+            raise CourseFailed(f"the course's {name} raised {answer}")
+        return answer, seconds
 
     def _only(self, name: str) -> None:
         """Keep every other side still."""
@@ -237,6 +260,3 @@ class Measurement:
 
 def _timed_run(exercise: Exercise) -> Callable:
     return exercise.timed_run or exercise.run
-
-
-__all__ = ["Died", "Measurement", "TimedOut", "Wrong"]

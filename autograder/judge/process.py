@@ -19,8 +19,11 @@ import psutil
 
 from autograder.exercise import Challenge, Foreign, Raised
 from autograder.judge import wire
+from autograder.lab import LabError
 
 START_SECONDS = 120.0
+STOP_SECONDS = 0.5
+STANDING = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD, None)
 FORK_IS_SAFE = sys.platform == "linux"
 
 # The bench gets its program as its first message: nothing of the judge has to be importable where it runs.
@@ -44,6 +47,10 @@ getattr(sys.modules["autograder.judge.bench"], entry)(fd)
 
 class Died(Exception):
     """The learner's process ended before it answered; the message says how, in words."""
+
+
+class BenchError(LabError):
+    """Learners' code cannot be run on this machine at all; one sentence."""
 
 
 class TimedOut(Exception):
@@ -93,7 +100,7 @@ class Worker:
 
     def stop_one(self) -> None:
         """Freeze this process (for the course's own workers, which start no others)."""
-        os.kill(self.pid, signal.SIGSTOP)
+        freeze(lambda: [psutil.Process(self.pid)])
 
     def go_on_one(self) -> None:
         """Undo `stop_one`."""
@@ -185,7 +192,7 @@ class Bench:
         return self._process is None or self._process.poll() is None
 
     def wait_until_ready(self) -> None:
-        """Block until the imports are done. Raises Died when the bench could not start."""
+        """Block until the imports are done. Raises BenchError when the bench could not start."""
         if self._ready:
             return
         deadline = time.monotonic() + START_SECONDS
@@ -193,7 +200,8 @@ class Bench:
             wire.send(self._control, {"preload": self._preload}, deadline)
             wire.receive(self._control, deadline)
         except wire.WireError as error:
-            raise Died(f"the bench did not start ({error}); `autograder doctor` says what is missing") from None
+            why = f"learners' code cannot be run here ({error}); `autograder doctor` says what is missing"
+            raise BenchError(why) from None
         self._ready = True
 
     def worker(self, *, memory_bytes: int = 4 << 30) -> Worker:
@@ -239,8 +247,7 @@ class Bench:
 
     def stop(self) -> None:
         """Freeze the bench and everything below it, so that the other side is timed alone."""
-        for process in self._everything():
-            _quietly(process.send_signal, signal.SIGSTOP)
+        freeze(self._everything)
 
     def go_on(self) -> None:
         """Undo `stop`."""
@@ -292,6 +299,18 @@ def tree(pid: int) -> list[psutil.Process]:
         return []
 
 
+def freeze(processes: Callable[[], list[psutil.Process]]) -> None:
+    """Stop processes, again until no new one appears, and wait until each really stands still."""
+    still: set[psutil.Process] = set()
+    while new := [process for process in processes() if process not in still]:
+        for process in new:
+            _quietly(process.send_signal, signal.SIGSTOP)
+        until = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < until and any(_quietly(p.status) not in STANDING for p in new):
+            time.sleep(0.0005)
+        still.update(new)
+
+
 def kill_tree(pid: int) -> None:
     """Kill a process and everything below it, again and again until nothing new appears."""
     for _ in range(50):
@@ -320,4 +339,4 @@ def _send_program(channel: socket.socket) -> None:
     try:
         channel.sendall(struct.pack(">Q", len(data)) + data)
     except OSError as error:
-        raise Died(f"the bench did not start ({error})") from None
+        raise BenchError(f"learners' code cannot be run here ({error})") from None

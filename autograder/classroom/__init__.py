@@ -1,0 +1,1 @@
+"""A class of students: nbgrader's pipeline made safe, and grading many submissions."""

@@ -1,0 +1,42 @@
+"""The learner's bench: this machine, models, drawing. Nothing here grades, and nothing answers an exercise.
+
+`import autograder.lab` is cheap: torch and transformers are imported when something that needs them is used.
+"""
+
+import time
+from importlib import import_module
+
+from .cache import cache_dir
+from .errors import LabError
+
+clock = time.perf_counter
+"""Seconds, as a float, from an arbitrary start. Call `sync()` before every `clock()`."""
+
+_HOMES = {
+    "device": "hardware",
+    "sync": "hardware",
+    "config": "models",
+    "load_model": "models",
+    "load_tokenizer": "models",
+    "new_cache": "models",
+    "forward": "models",
+    "random_prompt": "models",
+    "weight_bytes": "models",
+    "Machine": "machine",
+    "machine_card": "machine",
+}
+_ROOMS = ("default_model", "doctor", "draw", "hardware", "machine", "models", "setup")
+
+__all__ = ["LabError", "cache_dir", "clock", *_HOMES, *_ROOMS]
+
+
+def __getattr__(name: str):
+    if name in _HOMES:
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    if name in _ROOMS:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,58 @@
+"""The course's folder outside the repository: where it is, how to write into it, one writer at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from platformdirs import user_cache_dir
+
+from .errors import LabError
+
+
+def cache_dir() -> Path:
+    """Folder of the model and the machine card: $AUTOGRADER_CACHE, else the user's cache folder.
+
+    It is not made here: reading must work where nothing can be written.
+    """
+    return Path(os.environ.get("AUTOGRADER_CACHE") or user_cache_dir("making-generation-faster")).absolute()
+
+
+def writable_cache_dir() -> Path:
+    """The same folder, made if missing. Raises LabError when nothing can be written there."""
+    folder = cache_dir()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".writable-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise LabError(
+            f"Nothing can be written to {folder} ({error.strerror}): set AUTOGRADER_CACHE to a folder you can write to."
+        ) from None
+    return folder
+
+
+@contextlib.contextmanager
+def one_at_a_time(name: str, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold the lock `name` in the cache folder; `waiting()` is called once when another process holds it.
+
+    The lock belongs to the process: it is free again however the process ends.
+    """
+    with open(writable_cache_dir() / f"{name}.lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old one or the new one, never a part."""
+    partial = path.with_name(f".{path.name}-{os.getpid()}")
+    partial.write_text(text)
+    partial.replace(path)

@@ -1,0 +1,146 @@
+"""Three arms really timed: the reference keeps its marks, the slow way earns none, and a failing arm is told apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from autograder.exercise import Challenge, Exercise, Rung
+from autograder.judge import Cell, Judge, report_html, report_png, report_text
+from autograder.judge.measuring import Measurement
+
+pytestmark = pytest.mark.speed_rule
+
+
+class SumTo(Exercise):
+    """The sum 1 + ... + n; the slow way adds one by one, four times."""
+
+    RUNG = "the sum is right"
+    name = "sum_to"
+    rungs = {RUNG: 2}  # noqa: RUF012
+    speed_points = 2
+    speed_rung = "faster than adding up four times"
+    minimum_ratio = 2.0
+    workloads = ({"n": 100_000}, {"n": 400_000}, {"n": 1_600_000})
+    timed_seconds = 20
+
+    def challenges(self, rng):
+        yield Challenge({"n": int(rng.integers(10, 1000))})
+
+    @staticmethod
+    def run(learner, challenge):
+        return learner.sum_to(challenge["n"])
+
+    def verify(self, challenge, answer):
+        yield Rung(self.RUNG, answer == challenge["n"] * (challenge["n"] + 1) // 2, "not the sum")
+
+    def timed_challenge(self, rng, workload):
+        return Challenge({"n": workload["n"] + int(rng.integers(1000))})
+
+    @staticmethod
+    def baseline(challenge):
+        for _ in range(4):
+            total = 0
+            for i in range(challenge["n"] + 1):
+                total += i
+        return total
+
+    def agrees(self, challenge, answer, expected):
+        return None if answer == expected else f"{answer} is not the sum up to {challenge['n']}"
+
+
+ONCE = "def sum_to(n):\n    total = 0\n    for i in range(n + 1):\n        total += i\n    return total"
+FOUR_TIMES = f"{ONCE}\nonce = sum_to\ndef sum_to(n):\n    return [once(n) for _ in range(4)][0]"
+
+
+@pytest.fixture(scope="module")
+def verdict_on():
+    course: dict[str, str | None] = {}
+
+    def cells(name: str):
+        return None if course["reference"] is None else [Cell(course["reference"], "r", 1)]
+
+    def on(source: str, *, reference: str | None = ONCE, exercise: type[Exercise] = SumTo):
+        course["reference"] = reference
+        return judge.judge(exercise(), [Cell(source, "a", 1)])
+
+    with Judge(reference=cells) as judge:
+        yield on
+
+
+def test_the_reference_earns_everything_and_is_shown_with_a_picture(verdict_on):
+    verdict = verdict_on(ONCE)
+    assert verdict.points == 4, report_text(verdict)
+    assert verdict.speed["measurable"] and verdict.speed["triples"] >= 11
+    assert report_png(verdict).startswith(b"\x89PNG") and "data:image/png" in report_html(verdict)
+
+
+def test_the_slow_way_handed_in_earns_nothing_for_speed(verdict_on):
+    verdict = verdict_on(FOUR_TIMES)
+    assert verdict.points == 2, report_text(verdict)
+    assert "the speed of the slow way" in verdict.rungs[-1].message
+
+
+def test_without_the_courses_solution_the_speed_is_provisional(verdict_on):
+    verdict = verdict_on(ONCE, reference=None)
+    assert verdict.points == 4 and verdict.speed["provisional"]
+    assert "Provisional: decided on your teacher's machine" in verdict.rungs[-1].message
+
+
+@pytest.mark.cheats
+def test_a_wrong_timed_answer_earns_nothing_for_speed(verdict_on):
+    verdict = verdict_on("def sum_to(n):\n    return n * (n + 1) // 2 if n < 1000 else 7")
+    assert verdict.points == 2 and "a timed answer was not right" in verdict.rungs[-1].message
+
+
+@pytest.mark.cheats
+def test_remembering_answers_does_not_help_because_every_timed_call_is_new(verdict_on):
+    verdict = verdict_on(f"import functools\n{ONCE.replace('def', '@functools.cache' + chr(10) + 'def')}\n{ONCE}")
+    assert verdict.points == 4
+
+
+@pytest.mark.cheats
+def test_an_impossible_speed_goes_to_a_person(verdict_on):
+    verdict = verdict_on("def sum_to(n):\n    return n * (n + 1) // 2")
+    assert verdict.outcome == "review" and verdict.points == 2
+    assert "more than the square" in verdict.review
+
+
+@pytest.mark.faults
+def test_a_learner_who_dies_in_a_timed_call_keeps_the_rest(verdict_on):
+    source = "import os\n" + ONCE.replace("total = 0", "total = 0 if n < 2000 else os._exit(1)")
+    verdict = verdict_on(source)
+    assert verdict.points == 2 and "did not come back from a timed call" in verdict.rungs[-1].message
+
+
+@pytest.mark.faults
+def test_a_failing_reference_is_nobodys_fault_and_goes_to_a_person(verdict_on):
+    verdict = verdict_on(ONCE, reference="def sum_to(n):\n    raise OSError('gone')")
+    assert verdict.outcome == "review" and verdict.points == 2
+    assert "the course's reference raised OSError: gone" in verdict.review
+
+
+def test_where_nothing_is_fast_enough_the_speed_points_follow_the_counted_work(verdict_on):
+    class Even(SumTo):
+        @staticmethod
+        def baseline(challenge):
+            return challenge["n"] * (challenge["n"] + 1) // 2
+
+    verdict = verdict_on(ONCE, exercise=Even)
+    assert verdict.points == 4 and verdict.speed["measurable"] is False
+    assert "not measurable on this machine" in verdict.rungs[-1].message
+
+
+def test_the_other_side_is_still_while_one_is_timed(monkeypatch, verdict_on):
+    import psutil
+
+    states = []
+    answer = Measurement._answer
+
+    def watched(self, name, challenge):
+        others = [arm.worker.pid for other, arm in self._arms.items() if other != name]
+        states.extend(psutil.Process(pid).status() for pid in others)
+        return answer(self, name, challenge)
+
+    monkeypatch.setattr(Measurement, "_answer", watched)
+    verdict_on(ONCE)
+    assert states and set(states) == {psutil.STATUS_STOPPED}
