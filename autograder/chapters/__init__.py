@@ -20,11 +20,7 @@ def load(slug: str) -> Chapter:
 
 @cache
 def _index() -> dict[str, tuple[str, Exercise | MarkScheme]]:
-    return {
-        item.name: (slug, item)
-        for slug in SLUGS
-        for item in (*load(slug).exercises, *load(slug).written)
-    }
+    return {item.name: (slug, item) for slug in SLUGS for item in (*load(slug).exercises, *load(slug).written)}
 
 
 def names() -> list[str]:

@@ -1,0 +1,13 @@
+"""wrong: largest minus smallest
+points: 2
+message: largest minus smallest
+"""
+
+import numpy as np
+
+
+def median_and_iqr(samples):
+    if len(samples) == 0:
+        raise ValueError("no samples")
+    q1, q3 = np.quantile(samples, [0.25, 0.75])
+    return np.median(samples), max(samples) - min(samples)

@@ -1,0 +1,13 @@
+"""wrong: the standard deviation for the spread
+points: 2
+message: the standard deviation
+"""
+
+import numpy as np
+
+
+def median_and_iqr(samples):
+    if len(samples) == 0:
+        raise ValueError("no samples")
+    q1, q3 = np.quantile(samples, [0.25, 0.75])
+    return np.median(samples), np.std(samples)

@@ -1,0 +1,25 @@
+"""wrong: torch.median takes the lower of two middle ratios
+points: 3
+message: the lower of the two middle
+"""
+
+import torch
+
+
+def seconds_of(work, sync, clock):
+    sync()
+    start = clock()
+    work()
+    sync()
+    return clock() - start
+
+
+def paired_ratio(baseline, candidate, *, pairs, sync, clock):
+    if pairs % 2:
+        raise ValueError("pairs must be even")
+    a, b = [], []
+    for pair in range(pairs):
+        sides = [(baseline, a), (candidate, b)]
+        for work, samples in sides if pair % 2 == 0 else reversed(sides):
+            samples.append(seconds_of(work, sync, clock))
+    return torch.tensor([x / y for x, y in zip(a, b)], dtype=torch.float64).median().item()

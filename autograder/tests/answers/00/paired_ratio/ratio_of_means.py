@@ -1,0 +1,25 @@
+"""wrong: mean over mean
+points: 3
+message: the ratio of the two means
+"""
+
+from statistics import mean
+
+
+def seconds_of(work, sync, clock):
+    sync()
+    start = clock()
+    work()
+    sync()
+    return clock() - start
+
+
+def paired_ratio(baseline, candidate, *, pairs, sync, clock):
+    if pairs % 2:
+        raise ValueError("pairs must be even")
+    a, b = [], []
+    for pair in range(pairs):
+        sides = [(baseline, a), (candidate, b)]
+        for work, samples in sides if pair % 2 == 0 else reversed(sides):
+            samples.append(seconds_of(work, sync, clock))
+    return mean(a) / mean(b)
