@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 from autograder import chapters
@@ -37,7 +38,7 @@ def out_of_order(cells: list[Cell], names: tuple[str, ...], standing: list[str])
     """A warning when the cells an answer depends on were run in another order than they stand in the file."""
     places = {cell_id: place for place, cell_id in enumerate(standing)}
     kept = [cell for cell in slice_for(cells, names).kept_cells if cell.id in places]
-    for earlier, later in zip(kept, kept[1:], strict=False):
+    for earlier, later in pairwise(kept):
         if places[earlier.id] > places[later.id]:
             return (
                 f"{earlier.file} stands below {later.file} but was run before it. Run all cells from the top "
