@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,12 +35,32 @@ class Usage(LabError):
 
 
 @contextmanager
-def _progress(wanted: bool = True):
-    """A bar on standard error; yields a function (text, fraction)."""
+def _progress(wanted: bool = True, *, lines: bool = False):
+    """A bar on standard error; yields a function (text, fraction).
+
+    Where that is no terminal nothing is shown, or a line per stage when `lines` are wanted.
+    """
+    if lines and not err.is_terminal:
+        yield _lines()
+        return
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not wanted or not err.is_terminal) as bar:
         task = bar.add_task("starting", total=1.0)
         yield lambda text, fraction: bar.update(task, description=text, completed=fraction)
+
+
+def _lines():
+    """Progress for a log file: a line for each new stage, none for its numbers."""
+    last = ""
+
+    def tell(text: str, fraction: float | None) -> None:
+        nonlocal last
+        stage = re.sub(r"[\d.,]+", "", text)
+        if stage != last:
+            err.print(text, markup=False)
+            last = stage
+
+    return tell
 
 
 def _print_json(data: dict) -> None:
@@ -85,10 +106,10 @@ def setup() -> None:
     """Fetch and convert the default model, warm the compile cache. Quick to repeat."""
     from autograder import lab
 
-    with _progress() as tell:
-        lines = lab.setup.run(tell)
-    for line in lines or []:
-        out.print(line, markup=False)
+    with _progress(lines=True) as tell:
+        left_out = lab.setup.run(tell)
+    for sentence in left_out:
+        out.print(sentence, markup=False)
 
 
 @app.command()
@@ -113,8 +134,9 @@ def doctor(as_json: Json = False) -> None:
 def lab() -> None:
     """Open JupyterLab at work/start_here.ipynb, setting up what is missing."""
     from autograder.course import workspace
+    from autograder.course.reference import repository
 
-    workspace.launch(_root())
+    workspace.launch(repository())
 
 
 @app.command()

@@ -439,7 +439,7 @@ def _why_forwards(fed, prompt_tokens: int, n: int) -> str | None:
     held = ", ".join(str(cached) for _, cached in fed[:4])
     return (
         f"the forwards carried {sizes} tokens on top of {held} cached ones; expected "
-        f" {prompt_tokens} on 0, then 1 on {prompt_tokens} and so on."
+        f"{prompt_tokens} on 0, then 1 on {prompt_tokens} and so on."
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.course import invariants
+from autograder.course import invariants, lessons
 from autograder.course.invariants import INVARIANTS, course_of, proofs_of
 from autograder.course.reference import repository
 
@@ -20,19 +20,12 @@ LESSON, SOURCE, RELEASE = f"notebooks/{SLUG}.ipynb", f"source/{SLUG}/{SLUG}.ipyn
 ANSWERS = "autograder/tests/answers/01/latency_metrics"
 
 COURSE = course_of(ROOT)
+SLUGS = [chapter.slug for chapter in COURSE.chapters]
 
 
 @pytest.mark.parametrize("invariant", INVARIANTS, ids=lambda i: i.name)
 def test_the_course_keeps(invariant):
     finding = invariant.look(COURSE)
-    assert finding.ok, f"{finding.detail}\nfix: {finding.fix}"
-
-
-@pytest.mark.notebooks
-@pytest.mark.parametrize("proof", proofs_of(COURSE), ids=lambda p: p.name)
-def test_running_the_course_shows_that(proof):
-    finding = proof.run(lambda text, fraction: None)
-    print(finding.detail)
     assert finding.ok, f"{finding.detail}\nfix: {finding.fix}"
 
 
@@ -256,6 +249,37 @@ def test_a_broken_chapter_is_noticed(name: str, how: str, breakage: Callable):
     broken = tuple(breakage(chapter) if chapter.slug == SLUG else chapter for chapter in COURSE.chapters)
     finding = named(name).look(replace(COURSE, chapters=broken))
     assert not finding.ok and "could not be checked" not in finding.detail
+
+
+def test_full_marks_no_marks_and_run_times_are_proofs_of_every_notebook():
+    """That the real ones hold is shown by test_cli and test_notebooks."""
+    proved = [proof.name for proof in proofs_of(COURSE)]
+    assert len(proved) == len(COURSE.paths)
+    assert [path for path in COURSE.paths if not any(name.startswith(f"{path} ") for name in proved)] == []
+
+
+def test_a_solution_without_marks_and_a_release_with_them_are_noticed(tmp_path: Path):
+    slug = "00_measure_honestly"
+    shutil.copytree(ROOT / "source" / slug, tmp_path / "release" / slug)
+    shutil.copytree(ROOT / "release" / slug, tmp_path / "source" / slug)
+    course = replace(course_of(tmp_path), chapters=COURSE.chapters[:1])
+    solved, untouched = (proof.run(lambda text, fraction: None) for proof in proofs_of(course))
+    assert not solved.ok and "0 of 20" in solved.detail and "time_calls earns 0 of 6" in solved.detail
+    assert not untouched.ok and "20 of 20" in untouched.detail and "autograder check release" in untouched.fix
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [("1 / 0", "cell 2 raised ZeroDivisionError"), ("while True: pass", "stopped in cell 2"), ("1", "0 s of 1 s")],
+)
+def test_a_lesson_that_fails_or_never_ends_is_noticed(source: str, told: str, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(lessons, "BUDGET_SECONDS", 1.0)
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks", ignore=lambda *_: {f"{s}.ipynb" for s in SLUGS})
+    only = {"cell_type": "code", "id": "only", "metadata": {}, "outputs": [], "execution_count": None, "source": source}
+    notebook("notebooks/start_here.ipynb", lambda n: n.update(cells=[markdown("# A"), only]))(tmp_path)
+    (proof,) = proofs_of(replace(course_of(tmp_path), chapters=()))
+    finding = proof.run(lambda text, fraction: None)
+    assert told in finding.detail and finding.ok == (source == "1")
 
 
 def test_every_invariant_has_a_breakage():

@@ -144,7 +144,8 @@ def two_precisions(
 ) -> None:
     """Both phases side by side, one curve per number format: name -> prompt tokens -> (first, next) seconds.
 
-    guess: by which factors the learner expected the second format to be quicker, drawn at the longest prompt.
+    guess: how many times quicker the learner expected the second format to be, for the first token after the
+    longest prompt and for further tokens after the shortest.
     """
     figure = Figure(figsize=(8.5, 4))
     panels = figure.subplots(1, 2, sharey=True)
@@ -158,8 +159,9 @@ def two_precisions(
             ax.plot(lengths, ms, color=color, marker=marker, linestyle="", label=name)
             ax.plot(lengths, floor, **FLOOR | {"color": color}, label=f"floor, {name}")
         if guess:
-            before = next(iter(measured.values()))[lengths[-1]][which]
-            ax.plot(lengths[-1:], [1e3 * before / guess[which]], **GUESS, label="your guess")
+            where = lengths[0] if which else lengths[-1]
+            before = next(iter(measured.values()))[where][which]
+            ax.plot([where], [1e3 * before / guess[which]], **GUESS, label="your guess")
         ax.set_xticks(lengths, lengths)
         ax.xaxis.set_minor_formatter(NullFormatter())
     panels[0].set_ylabel("milliseconds (log scale)")
