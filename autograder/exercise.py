@@ -178,9 +178,13 @@ def number(value: Any) -> float | None:
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
         return None
     if isinstance(value, int | float):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return number(value.item())
+        plain = value.item()
+        return number(plain) if isinstance(plain, int | float | bool) else None
     return None
 
 
@@ -211,6 +215,6 @@ def describe(value: Any) -> str:
             return "[" + ", ".join(describe(item) for item in value) + "]"
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, dict):
-        keys = ", ".join(repr(key) for key in list(value)[:5])
+        keys = ", ".join(describe(key) for key in list(value)[:5])
         return f"a dict with {keys or 'nothing in it'}"
     return f"a {type(value).__name__}"

@@ -274,8 +274,8 @@ class MedianAndIqr(Exercise):
     hints = (
         "Sort five samples on paper and cross out the largest, putting ten times its value. Which of your two numbers "
         "should stay as they are?",
-        "With n sorted samples the quarter point lies at position (n - 1) / 4, counted from 0. What do you take when "
-        "that falls between two samples, and what is left when n is 1?",
+        "With n = 6, which position is a quarter of the way from the first to the last, and which two samples lie "
+        "beside it? And what is left of the quartiles when n is 1?",
     )
 
     def challenges(self, rng):
@@ -648,7 +648,7 @@ class RatioInterval(Exercise):
         if excess > 0:
             ends = np.array([[row.min(), row.max()] for row in rows]).T
             if np.allclose(low, ends[0], rtol=1e-5) and np.allclose(high, ends[1], rtol=1e-5):
-                return "It runs from the smallest and the largest ratio: that holds the median almost always."
+                return "Its ends are the smallest and the largest ratio: that holds the median almost always."
             tails = [np.quantile(row, [0.5 - c / 2, 0.5 + c / 2]) for row, c in zip(rows, promised, strict=True)]
             if np.mean(np.ptp(tails, axis=1)) < 1.2 * np.mean(high - low):
                 return "It is as wide as the ratios themselves: where single ratios lie, not where their median lies."
@@ -736,8 +736,8 @@ WHEN_TO_TRUST = MarkScheme(
             does_not="Ratios are more reliable than absolute times.",
         ),
         SchemePoint(
-            "How sure it is, with a number of their own: the measured ratio with its interval or spread, and what it "
-            "would mean if the interval contained 1.",
+            "How sure it is, with a number of their own: the measured ratio with its interval or spread, and what "
+            "follows from whether that interval contains 1.",
             earns="Mine was 2.02 with a 90% interval of 1.99 to 2.05 from 40 ratios; had it reached below 1, I would "
             "not call it faster.",
             does_not="I measured it many times and the result was stable.",
@@ -756,7 +756,7 @@ WHEN_TO_TRUST = MarkScheme(
             "compiling, later ones do not. 53 and 41 ms from two separate runs may just be two states of the machine; "
             "in alternating pairs both kernels meet the same state and it cancels in each ratio. My own ratio, half "
             "the rows against all, was 2.02, 90% interval 1.99 to 2.05: that excludes 1, so it is faster, here. On a "
-            "GPU half the rows may cost the same, because both read every weight once.",
+            "GPU half the rows may cost nearly the same, because a product this small does not fill it.",
             (True, True, True, True, True),
             "Every point comes with its reason, and the fourth with the learner's own interval.",
         ),

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass
@@ -92,6 +93,7 @@ class Desk:
     def __init__(self) -> None:
         self._process: subprocess.Popen | None = None
         self._events: Queue = Queue()
+        self._complaints = tempfile.TemporaryFile("w+")
         atexit.register(self.close)
 
     def ask(self, request: dict):
@@ -124,7 +126,7 @@ class Desk:
                 [sys.executable, "-I", "-m", "autograder.course.desk"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=self._complaints,
                 text=True,
                 start_new_session=True,  # an interrupt meant for the kernel is not the judge's
             )
@@ -138,7 +140,8 @@ class Desk:
         events.put(_ended)
 
     def _last_words(self) -> str:
-        lines = self._process.stderr.read().strip().splitlines() if self._process else []
+        self._complaints.seek(0)
+        lines = self._complaints.read().strip().splitlines()
         return f"Its last words: {lines[-1]}" if lines else ""
 
     def close(self) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
+import ctypes
 import linecache
 import os
 import resource
@@ -17,17 +19,21 @@ import socket
 import sys
 import time
 import types
+import warnings
 
 from autograder.judge.wire import Closed, receive, send
 
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 REAP_SECONDS = 1.0
 MAX_FRAMES = 6
+MAX_FRAME = 240  # characters
+_workers: list[int] = []
 _ended: dict[int, int] = {}  # wait statuses nobody has asked for yet
 
 
 def main(fd: int) -> None:
     """Serve one judge over the socket `fd`: first a greeting, then `fork` and `reap` until it hangs up."""
+    _die_with_parent()
     control = socket.socket(fileno=fd)
     greeting = receive(control)
     _keep_orphans()
@@ -41,11 +47,14 @@ def main(fd: int) -> None:
             elif message["do"] == "reap":
                 send(control, {"status": _reap(message["pid"])})
     except Closed:
-        pass
+        for worker in _workers:
+            with contextlib.suppress(OSError):
+                os.killpg(worker, signal.SIGKILL)
 
 
 def alone(fd: int) -> None:
     """Be one worker without a bench around it, where forking is not safe."""
+    _die_with_parent()
     channel = socket.socket(fileno=fd)
     greeting = receive(channel)
     _import_heavy_things(greeting["preload"])
@@ -56,10 +65,17 @@ def alone(fd: int) -> None:
 
 def _keep_orphans() -> None:
     """Adopt whatever outlives its parent below us, so that everything a submission starts can be found."""
-    if sys.platform == "linux":
-        import ctypes
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+def _die_with_parent() -> None:
+    """End when the process that started us does, also while we are stopped."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
 def _import_heavy_things(preload: list[str]) -> None:
@@ -78,8 +94,10 @@ def _fork(control: socket.socket, memory_bytes: int) -> None:
     pid = os.fork()
     if pid:
         os.close(fd)
+        _workers.append(pid)
         send(control, {"pid": pid})
         return
+    _die_with_parent()
     control.close()
     os.setpgid(0, 0)
     try:
@@ -140,7 +158,8 @@ def serve(channel: socket.socket) -> None:
 
 
 def load(learner: types.ModuleType, message: dict) -> dict:
-    """Execute the kept statements one by one; a failing one loses only the names it binds, and is reported."""
+    """Execute the kept statements one by one; a failing one binds nothing, as in a notebook, and is reported."""
+    warnings.simplefilter("ignore")
     sys.modules["__main__"] = learner
     learner.__dict__.setdefault("__builtins__", builtins)
     learner.display = lambda *things, **options: None
@@ -160,8 +179,6 @@ def load(learner: types.ModuleType, message: dict) -> dict:
             code = compile(module, file, "exec", flags=message["flags"], dont_inherit=True)
             exec(code, learner.__dict__)
         except BaseException as error:
-            for name in names:
-                learner.__dict__.pop(name, None)
             failures.append(raised(error, files) | {"names": names, "file": file, "line": statement.lineno})
     return {"failures": failures, "missing": [n for n in message["needs"] if not hasattr(learner, n)]}
 
@@ -216,4 +233,5 @@ def raised(error: BaseException, files) -> dict:
         text = str(error)
     except BaseException:
         text = ""
-    return {"kind": type(error).__name__, "message": text[:600], "frames": frames[-MAX_FRAMES:]}
+    frames = [frame[:MAX_FRAME] for frame in frames[-MAX_FRAMES:]]
+    return {"kind": type(error).__name__[:100], "message": text[:600], "frames": frames}

@@ -6,7 +6,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,13 +14,14 @@ from autograder import lab
 from autograder.exercise import Challenge, Chapter, Exercise, Raised, Rung, describe
 from autograder.judge.measuring import CourseFailed, Measurement, Wrong
 from autograder.judge.notebook import Cell
-from autograder.judge.process import Bench, Died, TimedOut
+from autograder.judge.process import Bench, Died, Failure, TimedOut
 from autograder.judge.slicing import Slice, last_literal, slice_for
 from autograder.judge.verdict import Report, RungResult, Verdict
 from autograder.lab import LabError
 
 TIERS = ("process", "sandbox", "node")
 BUILT_TIERS = ("process",)
+MAX_TEXT = 2000  # characters of one message
 
 Reference = Callable[[str], Sequence[Cell] | None]
 Progress = Callable[[str, float], None]
@@ -133,7 +134,7 @@ class Judge:
             verdict = self._judge_code(exercise, slice_for(cells, exercise.names))
         verdict.seconds = time.monotonic() - started
         verdict.tier = self.tier
-        return verdict
+        return legible(verdict)
 
     def _judge_code(self, exercise: Exercise, part: Slice) -> Verdict:
         if part.missing:
@@ -168,10 +169,10 @@ class Judge:
                 challenge = given if not isinstance(given, dict) else Challenge(given)
                 answer = worker.run("run", challenge, deadline)
                 decides = challenge.decides or tuple(ladder.worth)
-                unanswered = isinstance(answer, Raised) and answer.kind == "NotImplementedError"
+                unanswered = isinstance(answer, Raised) and _is_stub(answer)
                 untouched.append(unanswered)
                 if isinstance(answer, Raised) and (unanswered or not challenge.may_raise):
-                    ladder.fail(decides, _why_raised(answer))
+                    ladder.fail(decides, _why_raised(answer, loaded.failures))
                     continue
                 try:
                     for rung in exercise.verify(challenge, answer):
@@ -301,17 +302,28 @@ def _outcome(points: float, max_points: float) -> str:
 
 def _why_not_loaded(loaded) -> str:
     for failure in loaded.failures:
-        if set(failure["names"]) & set(loaded.missing):
-            return _why_raised(Raised(failure["kind"], failure["message"], tuple(failure["frames"])))
+        if set(failure.names) & set(loaded.missing):
+            return _why_raised(failure.raised)
     return f"after your cells had run, `{loaded.missing[0]}` was not there"
 
 
-def _why_raised(answer: Raised) -> str:
-    if answer.kind == "NotImplementedError":
+def _is_stub(answer: Raised) -> bool:
+    """Whether this is the stub's own `raise`, and not a library's word about something it cannot do."""
+    line = answer.frames[-1].split(": ", 1)[-1] if answer.frames else ""
+    return answer.kind == "NotImplementedError" and line.startswith("raise NotImplementedError")
+
+
+def _why_raised(answer: Raised, failures: Sequence[Failure] = ()) -> str:
+    """What the learner's code raised, and where; for a name that is not there also what lost it."""
+    if _is_stub(answer):
         return "not answered yet"
-    if answer.kind in ("SystemExit", "KeyboardInterrupt"):
-        return f"your code ended itself ({answer.kind})" + "".join(f"\n{frame}" for frame in answer.frames)
-    return f"your code raised {answer}" + "".join(f"\n{frame}" for frame in answer.frames)
+    ended = answer.kind in ("SystemExit", "KeyboardInterrupt")
+    lines = [f"your code ended itself ({answer.kind})" if ended else f"your code raised {answer}", *answer.frames]
+    for failure in failures:
+        if answer.kind == "NameError" and any(f"'{name}'" in answer.message for name in failure.names):
+            lines += [f"It was lost when an earlier cell raised {failure.raised}", *failure.raised.frames]
+            break
+    return "\n".join(lines)
 
 
 def _bandwidth(exercise: Exercise) -> float | None:
@@ -384,11 +396,35 @@ def _quiz(exercise: Exercise, cells: Sequence[Cell]) -> Verdict:
         for question, value in key.items()
         for leaf, wanted in zip(answers[question], _leaves(value), strict=False)
     )
-    verdict.points = math.floor(2 * exercise.points * right / total) / 2
+    verdict.points = _quiz_points(exercise, right, total)
     verdict.outcome = _outcome(verdict.points, verdict.max_points)
     verdict.note = f"{right} of {total} right"
     if strange:
         verdict.note += f"; {describe(strange[0])} is not one of the allowed values"
+    return verdict
+
+
+def _quiz_points(exercise: Exercise, right: int, total: int) -> float:
+    """Points in halves, counted from what one and the same answer everywhere would get right."""
+    values = [leaf for value in exercise.key.values() for leaf in _leaves(value)]
+    for_nothing = max(values.count(value) for value in values)
+    share = max(0, right - for_nothing) / max(1, total - for_nothing)
+    return math.floor(2 * exercise.points * share) / 2
+
+
+def legible(verdict: Verdict) -> Verdict:
+    """The verdict with every text cut to a length, and with what is not Unicode text written out."""
+
+    def text(message: str | None) -> str | None:
+        if message is None:
+            return None
+        shown = message if len(message) <= MAX_TEXT else message[:MAX_TEXT] + " ..."
+        return shown.encode("utf-8", "backslashreplace").decode()
+
+    verdict.note, verdict.review = text(verdict.note), text(verdict.review)
+    verdict.rungs = [replace(rung, message=text(rung.message)) for rung in verdict.rungs]
+    if verdict.speed and "message" in verdict.speed:
+        verdict.speed["message"] = text(verdict.speed["message"])
     return verdict
 
 

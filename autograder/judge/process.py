@@ -23,6 +23,7 @@ from autograder.lab import LabError
 
 START_SECONDS = 120.0
 STOP_SECONDS = 0.5
+NO_ANSWER = "what came back was not an answer"
 STANDING = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD, None)
 FORK_IS_SAFE = sys.platform == "linux"
 
@@ -58,10 +59,18 @@ class TimedOut(Exception):
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A statement that failed while the slice was loaded: the names it should have bound, and what it raised."""
+
+    names: tuple[str, ...]
+    raised: Raised
+
+
+@dataclass(frozen=True)
 class Loaded:
     """What loading a slice gave: statements that failed, and needed names that are not there."""
 
-    failures: list[dict]
+    failures: list[Failure]
     missing: list[str]
 
 
@@ -77,7 +86,10 @@ class Worker:
         """Execute a slice of the learner's statements."""
         message = {"do": "load", "cells": cells, "keep": keep, "flags": flags, "needs": list(needs)}
         reply = self._ask(message, deadline)
-        return Loaded(reply["failures"], reply["missing"])
+        failures, missing = reply.get("failures"), reply.get("missing")
+        if not _is_texts(missing) or not isinstance(failures, list):
+            raise Died(NO_ANSWER)
+        return Loaded([_failure(item) for item in failures], missing)
 
     def define(self, name: str, function: Callable, deadline: float) -> None:
         """Send one of an exercise's static functions as source."""
@@ -94,8 +106,7 @@ class Worker:
         while "call" in reply:
             reply = self._ask(_served(challenge, reply), deadline)
         if "raised" in reply:
-            problem = reply["raised"]
-            return Raised(str(problem["kind"]), str(problem["message"]), tuple(map(str, problem["frames"])))
+            return _raised(reply["raised"])
         return reply.get("answer")
 
     def stop_one(self) -> None:
@@ -122,9 +133,9 @@ class Worker:
         except wire.Closed:
             raise Died(self._how_it_ended()) from None
         except wire.WireError as error:
-            raise Died(f"what came back was not an answer ({error})") from None
+            raise Died(f"{NO_ANSWER} ({error})") from None
         if not isinstance(reply, dict):
-            raise Died("what came back was not an answer")
+            raise Died(NO_ANSWER)
         return reply
 
     def _how_it_ended(self) -> str:
@@ -139,6 +150,25 @@ class Worker:
                 signal.SIGABRT: "it aborted",
             }.get(number, f"it was ended by signal {number}")
         return f"it ended its own process with exit status {os.WEXITSTATUS(status)}"
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _raised(problem: Any) -> Raised:
+    """An exception as the worker tells it; Died when it tells it in another form than ours."""
+    told = problem if isinstance(problem, dict) else {}
+    kind, message, frames = told.get("kind"), told.get("message"), told.get("frames")
+    if not isinstance(kind, str) or not isinstance(message, str) or not _is_texts(frames):
+        raise Died(NO_ANSWER)
+    return Raised(kind, message, tuple(frames))
+
+
+def _failure(item: Any) -> Failure:
+    if not isinstance(item, dict) or not _is_texts(item.get("names")):
+        raise Died(NO_ANSWER)
+    return Failure(tuple(item["names"]), _raised(item))
 
 
 def _served(challenge: Challenge, request: dict) -> dict:

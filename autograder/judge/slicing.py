@@ -10,10 +10,17 @@ import __future__
 
 import ast
 import symtable
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from autograder.judge.notebook import Cell, plain_python
+from autograder.judge.notebook import Cell, parsed, plain_python
+
+# Methods that change what their object holds, so that calling one says what the object's name stands for.
+CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "register", "remove"}
+CHANGES |= {"reverse", "setdefault", "sort", "update"}
+# Calls that set up the process for everything after them.
+SETTINGS = {"setrecursionlimit", "set_default_dtype", "set_grad_enabled"}
 
 
 @dataclass
@@ -25,7 +32,9 @@ class Statement:
     binds: set[str]
     uses: set[str]
     replaces: set[str]  # names it binds anew without looking at what they were
-    star: bool = False
+    always: bool = False  # a star import, or a setting of the process
+    defines: bool = False  # a `def`: what its body uses is used later, when it is called
+    declares: set[str] = field(default_factory=set)  # names declared global in a `def`, bound when it is called
 
 
 @dataclass
@@ -47,20 +56,22 @@ def slice_for(cells: Sequence[Cell], needs: Iterable[str]) -> Slice:
     statements: list[Statement] = []
     for number, cell in enumerate(result.cells):
         try:
-            tree = ast.parse(cell["source"])
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            result.unreadable.append((cells[number], _why_unreadable(error)))
+            tree = parsed(cell["source"])
+        except SyntaxError as error:
+            why = f"line {error.lineno}: {error.msg}" if error.lineno else str(error)
+            result.unreadable.append((cells[number], why))
             cell["source"] = ""
             continue
         for index, node in enumerate(tree.body):
             if isinstance(node, ast.ImportFrom) and node.module == "__future__":
                 result.flags |= _future_flags(node)
-            elif not isinstance(node, ast.Expr) or _assigns_inside(node):
+            else:
                 statements.append(_statement(number, index, node))
+    _bind_what_calls_set(statements)
     kept = _kept(statements, needs)
     result.keep = [[s.cell, s.index, sorted(s.binds)] for s in kept]
     bound = set().union(*(s.binds for s in kept)) if kept else set()
-    if not any(s.star for s in kept):
+    if not any(s.always for s in kept):
         result.missing = [name for name in needs if name not in bound]
     result.kept_cells = [cells[i] for i in sorted({s.cell for s in kept})]
     return result
@@ -75,7 +86,7 @@ def _kept(statements: list[Statement], needs: list[str]) -> list[Statement]:
         while grew:
             grew = False
             for i, statement in enumerate(statements):
-                if i in kept or i in dropped or not (statement.star or statement.binds & needed):
+                if i in kept or i in dropped or not (statement.always or statement.binds & needed):
                     continue
                 kept.add(i)
                 needed |= statement.uses
@@ -91,14 +102,14 @@ def _is_dead(i: int, order: list[int], statements: list[Statement], needed: set[
     """Whether every needed name the statement binds is bound anew later with no use in between."""
     statement = statements[i]
     wanted = statement.binds & needed
-    if statement.star or not wanted or wanted - statement.replaces:
+    if statement.always or not wanted or wanted - statement.replaces:
         return False
     for name in wanted:
         for j in order:
             if j <= i:
                 continue
             later = statements[j]
-            if name in later.uses or (name in later.binds and name not in later.replaces):
+            if name in _used_by(later, order, statements) or (name in later.binds and name not in later.replaces):
                 return False
             if name in later.replaces:
                 break
@@ -107,18 +118,45 @@ def _is_dead(i: int, order: list[int], statements: list[Statement], needed: set[
     return True
 
 
+def _used_by(statement: Statement, order: list[int], statements: list[Statement]) -> set[str]:
+    """Names a statement uses, and those that the functions it may call use in turn."""
+    used = set(statement.uses)
+    if statement.defines:
+        return used
+    grew = True
+    while grew:
+        more = {name for i in order if statements[i].binds & used for name in statements[i].uses} - used
+        used |= more
+        grew = bool(more)
+    return used
+
+
 def _statement(cell: int, index: int, node: ast.stmt) -> Statement:
     binds, uses = _names(node)
-    star = isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         if node.name not in _header_names(node):
             uses.discard(node.name)  # inside its body its own name means the new function
-        return Statement(cell, index, binds, uses, {node.name} - uses)
-    return Statement(cell, index, binds, uses, _plain_targets(node) - uses, star)
+        declares = {name for inner in ast.walk(node) if isinstance(inner, ast.Global) for name in inner.names}
+        return Statement(cell, index, binds, uses, {node.name} - uses, defines=True, declares=declares)
+    return Statement(cell, index, binds, uses, _plain_targets(node) - uses, _is_always(node))
 
 
-def _assigns_inside(node: ast.Expr) -> bool:
-    return any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(node))
+def _is_always(node: ast.stmt) -> bool:
+    """A star import, which binds nobody knows what, or a call that sets up the process."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        return isinstance(node.value.func, ast.Attribute) and node.value.func.attr in SETTINGS
+    if isinstance(node, ast.ClassDef):
+        return False
+    return any(isinstance(inner, ast.ImportFrom) and inner.names[0].name == "*" for inner in ast.walk(node))
+
+
+def _bind_what_calls_set(statements: list[Statement]) -> None:
+    """A statement outside any `def` that calls a function which declares names global binds those names."""
+    declared = {name: s.declares for s in statements if s.declares for name in s.binds}
+    for statement in statements:
+        if not statement.defines:
+            for function in statement.uses & declared.keys():
+                statement.binds |= declared[function]
 
 
 def _header_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
@@ -129,10 +167,13 @@ def _header_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 
 def _names(node: ast.stmt) -> tuple[set[str], set[str]]:
     """(bound, used) global names of one top-level statement."""
-    binds = {_root(target) for target in _targets(node)} - {None}
+    defines = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    binds = {_root(target) for target in (_decorated(node) if defines else _targets(node))} - {None}
     try:
-        table = symtable.symtable(ast.unparse(ast.fix_missing_locations(ast.Module([node], []))), "cell", "exec")
-    except (SyntaxError, ValueError, RecursionError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            table = symtable.symtable(ast.unparse(ast.Module([node], [])), "cell", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return binds, {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
     uses: set[str] = set()
     for symbol in table.get_symbols():
@@ -150,17 +191,26 @@ def _names(node: ast.stmt) -> tuple[set[str], set[str]]:
     return binds, uses
 
 
-def _targets(node: ast.AST) -> list[ast.expr]:
-    """Assignment targets anywhere in the statement that are attributes or subscripts, and deleted names."""
-    found: list[ast.expr] = []
+def _targets(node: ast.AST) -> Iterator[ast.expr]:
+    """What a statement changes besides plain names: attributes, entries, deleted names, and what a method changes."""
     for inner in ast.walk(node):
-        if (isinstance(inner, ast.Attribute | ast.Subscript) and isinstance(inner.ctx, ast.Store | ast.Del)) or (
-            isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Del)
-        ):
-            found.append(inner)
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return []
-    return found
+        match inner:
+            case ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Subscript(ctx=ast.Store() | ast.Del()):
+                yield inner
+            case ast.Name(ctx=ast.Del()):
+                yield inner
+            case ast.Call(func=ast.Attribute(value=changed, attr=method)) if method in CHANGES:
+                yield changed
+            case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[changed, *_]):
+                yield changed
+
+
+def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[ast.expr]:
+    """What decorating changes: `@double.register` adds to `double`."""
+    for decorator in node.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if isinstance(called, ast.Attribute) and called.attr in CHANGES:
+            yield called
 
 
 def _root(target: ast.expr) -> str | None:
@@ -198,28 +248,27 @@ def _future_flags(node: ast.ImportFrom) -> int:
     return sum(getattr(__future__, name).compiler_flag for name in names)
 
 
-def _why_unreadable(error: Exception) -> str:
-    if isinstance(error, SyntaxError):
-        return f"line {error.lineno}: {error.msg}"
-    return str(error) or type(error).__name__
-
-
 def last_literal(cells: Sequence[Cell], name: str):
     """The value of the last top-level `NAME = literal`, read and never executed.
 
-    Raises KeyError when nothing assigns the name, ValueError when its last assignment is not a literal.
+    Raises KeyError when nothing assigns the name, ValueError when its last assignment is not a literal or something
+    changes it afterwards.
     """
     found: ast.expr | None = None
+    changed = False
     for cell in cells:
         try:
-            body = ast.parse(plain_python(cell.source)).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            body = parsed(plain_python(cell.source)).body
+        except SyntaxError:
             continue
         for node in body:
-            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
-                found = node.value
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
-                found = node.value or found
+            value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+            if value is not None and name in _plain_targets(node):
+                found, changed = value, False
+            elif name in _names(node)[0] or (isinstance(node, ast.AugAssign) and _root(node.target) == name):
+                changed = True
     if found is None:
         raise KeyError(name)
+    if changed:
+        raise ValueError(f"{name} is changed after it was assigned")
     return ast.literal_eval(found)

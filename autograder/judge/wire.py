@@ -16,13 +16,16 @@ import select
 import socket
 import struct
 import time
+from collections import deque
 
+import numpy as np
 import safetensors
 import safetensors.numpy
 
 MAX_MESSAGE_BYTES = 1 << 30
 MAX_VALUES = 5_000_000
 MAX_DEPTH = 64
+MAX_NAME = 100
 MAX_INT_BITS = 1024
 # safetensors' name of a dtype -> torch's and numpy's
 DTYPES = {
@@ -60,6 +63,13 @@ class _Packer:
         self.count = 0
 
     def pack(self, value, depth: int = 0):
+        """The tree of one value; a value that fails while it is looked at is not data."""
+        try:
+            return self._pack(value, depth)
+        except Exception:
+            return {"foreign": type(value).__name__}
+
+    def _pack(self, value, depth: int):
         self.count += 1
         if depth > MAX_DEPTH:
             return {"foreign": "structure nested too deeply"}
@@ -67,8 +77,7 @@ class _Packer:
             return {"foreign": "structure with too many values"}
         if value is None or isinstance(value, bool | str):
             return str(value) if isinstance(value, str) else value
-        module = type(value).__module__
-        if module == "numpy":
+        if isinstance(value, np.ndarray | np.generic):
             return self._numpy(value)
         if isinstance(value, int):
             if value.bit_length() > MAX_INT_BITS:
@@ -76,7 +85,7 @@ class _Packer:
             return int(value)
         if isinstance(value, float):
             return float(value)
-        if isinstance(value, list):
+        if isinstance(value, list | deque):
             return [self.pack(item, depth + 1) for item in value]
         if isinstance(value, tuple):
             return {"tuple": [self.pack(item, depth + 1) for item in value]}
@@ -92,10 +101,10 @@ class _Packer:
         dtype = value.dtype.name
         if dtype not in DTYPES.values():
             return {"foreign": f"numpy {type(value).__name__} of {dtype}"}
-        if type(value).__name__ != "ndarray":
+        if isinstance(value, np.generic):
             return {"scalar": [dtype, value.item()]}
         name = f"a{len(self.arrays)}"
-        self.arrays[name] = value.copy(order="C")
+        self.arrays[name] = np.array(value, order="C")
         return {"array": name}
 
     def _tensor(self, value):
@@ -137,37 +146,49 @@ def decode(data: bytes, foreign=lambda name: {"foreign": name}):
         tensors = {name: tensor for name, tensor in safetensors.deserialize(data)}
         (size,) = struct.unpack_from("<Q", data)
         tree = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["tree"])
-        return _unpack(tree, tensors, foreign)
+        return _Unpacker(tensors, foreign).unpack(tree)
     except WireError:
         raise
     except Exception as error:
         raise WireError(f"not a message: {error}") from None
 
 
-def _unpack(tree, tensors, foreign):
-    if isinstance(tree, list):
-        return [_unpack(item, tensors, foreign) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    ((tag, payload),) = tree.items()
-    match tag:
-        case "tuple":
-            return tuple(_unpack(item, tensors, foreign) for item in payload)
-        case "dict":
-            return {_unpack(k, tensors, foreign): _unpack(v, tensors, foreign) for k, v in payload}
-        case "bytes":
-            return base64.b64decode(payload)
-        case "tensor":
-            return _torch_tensor(tensors[payload])
-        case "array":
-            return _numpy_array(tensors[payload])
-        case "scalar":
-            import numpy
+class _Unpacker:
+    """Turns a JSON tree back into a value. What a sender could blow up is counted and used up."""
 
-            return numpy.dtype(payload[0]).type(payload[1])
-        case "foreign":
-            return foreign(str(payload))
-    raise WireError(f"unknown tag {tag!r}")
+    def __init__(self, tensors: dict, foreign) -> None:
+        self.tensors = tensors
+        self.foreign = foreign
+        self.count = 0
+
+    def unpack(self, tree):
+        self.count += 1
+        if self.count > MAX_VALUES:
+            raise WireError("a message with too many values")
+        if isinstance(tree, list):
+            return [self.unpack(item) for item in tree]
+        if not isinstance(tree, dict):
+            return tree
+        ((tag, payload),) = tree.items()
+        match tag:
+            case "tuple":
+                return tuple(self.unpack(item) for item in payload)
+            case "dict":
+                return {self.unpack(key): self.unpack(value) for key, value in payload}
+            case "bytes":
+                return base64.b64decode(payload)
+            case "tensor":
+                return _torch_tensor(self.tensors.pop(payload))
+            case "array":
+                return _numpy_array(self.tensors.pop(payload))
+            case "scalar":
+                dtype, value = payload
+                if dtype not in DTYPES.values():
+                    raise WireError(f"unknown dtype {dtype!r}")
+                return np.dtype(dtype).type(value)
+            case "foreign":
+                return self.foreign(str(payload)[:MAX_NAME])
+        raise WireError(f"unknown tag {tag!r}")
 
 
 def _torch_tensor(tensor: dict):
@@ -180,9 +201,7 @@ def _torch_tensor(tensor: dict):
 
 
 def _numpy_array(tensor: dict):
-    import numpy
-
-    return numpy.frombuffer(bytearray(tensor["data"]), dtype=DTYPES[tensor["dtype"]]).reshape(tensor["shape"])
+    return np.frombuffer(bytearray(tensor["data"]), dtype=DTYPES[tensor["dtype"]]).reshape(tensor["shape"])
 
 
 def send(channel: socket.socket, value, deadline: float | None = None) -> None:

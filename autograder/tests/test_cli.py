@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -114,3 +115,32 @@ def test_a_hint_narrows():
     first, second = autograder("hint", "latency_metrics"), autograder("hint", "latency_metrics", "--again")
     assert first.returncode == second.returncode == 0
     assert first.stdout.rstrip().endswith("?") and first.stdout != second.stdout
+
+
+@pytest.mark.faults
+def test_a_set_up_that_cannot_be_done_is_one_sentence_and_status_1(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = autograder("setup", AUTOGRADER_CACHE=str(tmp_path / "file" / "cache"))
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 1 and "autograder: " in said and "Traceback" not in said, said
+
+
+@pytest.mark.faults
+def test_a_missing_model_is_told_by_the_doctor_with_its_fix(tmp_path):
+    done = autograder("doctor", AUTOGRADER_CACHE=str(tmp_path))
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 1 and "autograder setup" in said and "Traceback" not in done.stderr
+
+
+@pytest.mark.faults
+def test_a_full_disk_is_one_sentence(monkeypatch, capsys):
+    from autograder import cli
+
+    def full():
+        raise OSError(errno.ENOSPC, "No space left on device", "somewhere")
+
+    monkeypatch.setattr(cli, "app", full)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "autograder: the disk is full: free some space and run this again\n"

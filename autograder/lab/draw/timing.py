@@ -38,16 +38,21 @@ def samples(
     title: str,
     *,
     lines: Mapping[str, float] | None = None,
+    middle_half: tuple[float, float] | None = None,
     guess: tuple[int, float] | None = None,
     busy: range = range(0),
 ) -> None:
     """Every call's time in the order the calls were made.
 
-    lines: named times (seconds) drawn across. guess: a call (counted from 1) and a guessed time, drawn there.
-    busy: the calls (counted from 0) during which somebody else used the machine.
+    lines: named times (seconds) drawn across. middle_half: both quartiles (seconds), shaded between. guess: a call
+    (counted from 1) and a guessed time, drawn there. busy: the calls (counted from 0) during which somebody else used
+    the machine.
     """
     figure, ax = axes(title, x="call", y="ms")
     _shade(ax, busy)
+    if middle_half is not None:
+        half = f"middle half: {_short(middle_half[0])} to {_short(middle_half[1])} ms"
+        ax.axhspan(*_ms(middle_half), color=BLUE, alpha=0.25, label=half)
     ax.plot(range(1, len(seconds) + 1), _ms(seconds), "o", label="one call")
     for (name, value), style, colour in zip((lines or {}).items(), LINES, COLOURS, strict=False):
         ax.axhline(value * 1e3, color=colour, linestyle=style, marker="", label=f"{name}: {_short(value)} ms")
@@ -57,6 +62,7 @@ def samples(
     _leave_room(ax)
     _legend(ax)
     told = ", ".join(f"{name} {_short(value)} ms" for name, value in (lines or {}).items())
+    told += f"; {half}" if middle_half is not None else ""
     show(
         figure,
         f"Times of {len(seconds)} calls in the order they were made: the first took {_short(seconds[0])} ms, the "
@@ -138,21 +144,33 @@ def pairs(
 
 
 @course_style()
-def histogram(ratios: Sequence[float], medians: Sequence[float], *, guess: float) -> None:
-    """Measured ratios as strokes, and above them how often a resampled median fell where. guess: a guessed width."""
+def histogram(
+    ratios: Sequence[float], medians: Sequence[float], *, interval: tuple[float, float], guess: float
+) -> None:
+    """How often a resampled median fell where, with the ratios themselves as strokes below.
+
+    interval: its two ends, shaded. guess: a guessed width. The axis shows the medians' range and as much on either
+    side; what lies outside is told, not drawn.
+    """
     figure, ax = axes("Where the median could have fallen", x="ratio", y="resampled medians")
-    middle = median(ratios)
+    middle, (low, high) = median(ratios), interval
+    margin = (max(medians) - min(medians)) or 0.01 * middle
+    left, right = min(medians) - margin, max(medians) + margin
+    ax.axvspan(low, high, color=GREEN, alpha=0.15, zorder=0, label=f"the interval: {low:.3f} to {high:.3f}")
     counts, *_ = ax.hist(medians, bins=40, color=BLUE, alpha=0.6, label=f"{len(medians)} resampled medians")
-    ax.plot(ratios, [-0.06 * max(counts)] * len(ratios), "|", color=ORANGE, ms=12, label=f"the {len(ratios)} ratios")
-    ax.axvline(middle, **FLOOR, label=f"their median: {middle:.3g}")
+    inside = sum(left <= ratio <= right for ratio in ratios)
+    strokes = f"the ratios, {inside} of {len(ratios)} in view"
+    ax.plot(ratios, [-0.06 * max(counts)] * len(ratios), "|", color=ORANGE, ms=12, label=strokes)
+    ax.axvline(middle, ymax=0.72, **FLOOR, label=f"their median: {middle:.3f}")
     ends = [middle - guess / 2, middle + guess / 2]
-    ax.plot(ends, [max(counts) / 2] * 2, **(GUESS | {"linestyle": "-"}), label="your guess")
-    ax.set_ylim(-0.13 * max(counts), 1.1 * max(counts))
-    _legend(ax)
+    ax.plot(ends, [max(counts) / 2] * 2, **(GUESS | {"linestyle": "-"}), label=f"your guess: {guess:.3g} wide")
+    ax.set(xlim=(left, right), ylim=(-0.13 * max(counts), 1.55 * max(counts)))
+    ax.legend(fontsize=9, ncols=2, loc="upper left")
     show(
         figure,
-        f"{len(ratios)} ratios between {min(ratios):.3g} and {max(ratios):.3g}; the medians of their resamples lie "
-        f"between {min(medians):.3g} and {max(medians):.3g}.",
+        f"{len(ratios)} ratios between {min(ratios):.3g} and {max(ratios):.3g}, {inside} of them in view; the medians "
+        f"of their resamples lie between {min(medians):.3f} and {max(medians):.3f}, the interval from {low:.3f} to "
+        f"{high:.3f}. Your guess is {guess:.3g} wide.",
     )
 
 
@@ -227,20 +245,30 @@ def timed_calls(time_calls: Callable) -> None:
 
 @course_style()
 def summary(median_and_iqr: Callable) -> None:
-    """The two numbers `median_and_iqr` gives for eleven times, one of them a stall, drawn over the samples."""
+    """The two numbers `median_and_iqr` gives for eleven times, drawn over and below the samples.
+
+    The axis is around ten of them, and grows when a number lies elsewhere; an arrow stands for the stall.
+    """
     seconds = [0.0121, 0.0118, 0.0127, 0.0119, 0.0131, 0.0125, 0.0122, 0.0480, 0.0134, 0.0120, 0.0140]
     given = _plain_numbers(_attempt(median_and_iqr, list(seconds)))
     if len(given) != 2:
         return
-    figure, ax = axes(f"median {given[0] * 1e3:.2f} ms, spread {given[1] * 1e3:.2f} ms", x="ms", y="")
+    middle, spread = _ms(given)
+    figure, ax = axes(f"median {middle:.2f} ms, spread {spread:.2f} ms", x="ms", y="")
     figure.set_figheight(2.6)
-    ax.plot(_ms(seconds), [1] * len(seconds), "o", alpha=0.6, label="samples")
-    ax.axvline(given[0] * 1e3, **FLOOR, label="your median")
-    ax.plot(
-        [given[0] * 1e3, (given[0] + given[1]) * 1e3], [0.5, 0.5], "|-", color=ORANGE, label="your spread, as a length"
-    )
-    ax.set(ylim=(0, 1.6), yticks=[], xlim=(0, None))
-    _legend(ax)
+    start, stall = 11.8, max(_ms(seconds))  # where the length of the spread begins: at the quickest sample
+    left, right = min(start, middle, start + spread), max(14.0, middle, start + spread)
+    ax.plot(_ms(seconds), [1] * len(seconds), "o", alpha=0.6)
+    ax.plot([middle] * 2, [0.75, 1.25], **FLOOR, label="your median")
+    ax.plot([start, start + spread], [0, 0], "|-", color=ORANGE, ms=12, label="your spread, as a length")
+    ax.set(xlim=(left - 0.1 * (right - left), right + 0.25 * (right - left)), ylim=(-0.5, 1.9))
+    ax.set_yticks([1, 0], ["samples", "spread"])
+    if stall > ax.get_xlim()[1]:
+        ax.annotate(
+            f"one stall\nat {stall:.0f} ms", (1, 1), (-62, 0), xycoords=ax.get_yaxis_transform(),
+            textcoords="offset points", arrowprops={"arrowstyle": "->"}, va="center", fontsize=9,
+        )  # fmt: skip
+    ax.legend(fontsize=9, ncols=2, loc="upper left")
     show(
         figure,
         "Eleven times from 11.8 to 48 ms; your median is "
@@ -328,22 +356,29 @@ def measured_ratio(
         if ratio is None or not _plain_numbers([ratio]):
             return
         ratios.append(float(ratio))
-    middle = median(ratios)
-    figure, ax = axes(
-        "Your own ratio, measured here just now", x="measurement (two pairs each)", y="baseline / candidate"
-    )
-    ax.plot(range(1, len(ratios) + 1), ratios, "^", color=GREEN, label="ratio of two pairs")
-    ax.axhline(middle, color=GREEN, marker="", label=f"their median: {middle:.3g}")
-    ax.axhline(1.0, **FLOOR, label="1: no difference")
+    middle, told = median(ratios), f"median ratio {median(ratios):.3f}"
     rng = torch.Generator().manual_seed(0)
     interval = _plain_numbers(_attempt(ratio_interval, ratios, confidence=confidence, rng=rng))
-    told = f"median ratio {middle:.3f}"
-    if len(interval) == 2:
-        low, high = interval
-        ax.axhspan(low, high, color=GREEN, alpha=0.2, label=f"{confidence:.0%} interval")
+    panels = 2 if len(interval) == 2 else 1
+    figure = Figure(figsize=(7.5, 4.2))
+    everything, *close_up = figure.subplots(1, panels, squeeze=False)[0]
+    for ax in (everything, *close_up):
+        ax.plot(range(1, len(ratios) + 1), ratios, "^", color=GREEN, alpha=0.8, label="ratio of two pairs")
+        ax.axhline(middle, color=GREEN, marker="", label="their median")
+        ax.set_xlabel("measurement (two pairs each)")
+    everything.axhline(1.0, **FLOOR, label="1: no difference")
+    everything.set(ylabel="baseline / candidate", ylim=(0, 1.35 * max(1.0, *ratios)))
+    everything.legend(fontsize=9, loc="upper left", ncols=3 - panels)
+    for ax in close_up:
+        low, high = sorted(interval)
         told += f", {confidence:.0%} interval {low:.3f} to {high:.3f}"
-    ax.set_ylim(bottom=0)
-    _legend(ax)
+        ax.axhspan(low, high, color=GREEN, alpha=0.2, label=f"{confidence:.0%} interval: {low:.3f} to {high:.3f}")
+        bottom, top = min(low, middle), max(high, middle)
+        margin = (top - bottom) or 0.01 * middle
+        ax.set(title="the same, near the interval", ylim=(bottom - margin, top + 2 * margin))
+        ax.title.set_fontsize(10.5)
+        ax.legend(*([part[-1]] for part in ax.get_legend_handles_labels()), fontsize=9, loc="upper right")
+    everything.set_title(f"Your ratio, just now: {middle:.3f}")
     show(figure, f"{len(ratios)} measured ratios: {told}.")
     print(f"{told}, from {len(ratios)} ratios")
 
