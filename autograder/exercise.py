@@ -112,7 +112,7 @@ class Exercise:
 
     key: Mapping[Any, Any] | None = None  # a quiz: the right literal, read from the notebook and never executed
     allowed: tuple = ()
-    quiz_points: float = 0
+    quiz_points: float = 0  # given in halves, counted from what one and the same value everywhere would get right
 
     workloads: tuple[dict, ...] = ()  # a measured exercise: sizes, smallest first
     minimum_ratio: float = 1.0

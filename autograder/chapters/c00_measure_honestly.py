@@ -92,6 +92,13 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
+def _outcome(answer) -> tuple[bool, object]:
+    """(whether it was a ValueError, what was returned) of a `run` that tells the two apart."""
+    if isinstance(answer, dict) and "returned" in answer:
+        return False, answer["returned"]
+    return answer == "ValueError" if isinstance(answer, str) else False, answer
+
+
 def _read_around(events: list[Event], last: int) -> list[float]:
     """What the learner's own readings say of the last calls: the one just after each less the one just before.
 
@@ -157,6 +164,9 @@ class TimeCalls(Exercise):
     def verify(self, challenge, answer):
         warmup, repeats, events = challenge["warmup"], challenge["repeats"], challenge.device.events
         took = [call.took for call in challenge.device.calls()]
+        if not took:
+            yield from (Rung(name, False, "work() was never called.") for name in self.rungs)
+            return
         given = _numbers(answer)
         if len(took) == warmup + repeats and _same(given, took[warmup:]):
             yield from (Rung(name, True) for name in self.rungs)
@@ -173,8 +183,6 @@ class TimeCalls(Exercise):
     @staticmethod
     def _why_warm(answer, given, took, warmup, repeats) -> str:
         made, value = len(took), number(answer)
-        if not made:
-            return "work() was never called."
         if made == repeats and warmup:
             return (
                 f"work() was called {_times(made)}, for warmup={warmup} and repeats={repeats}: you measured without "
@@ -295,16 +303,15 @@ class MedianAndIqr(Exercise):
     @staticmethod
     def run(learner, challenge):
         try:
-            return learner.median_and_iqr(challenge["samples"])
+            return {"returned": learner.median_and_iqr(challenge["samples"])}
         except ValueError:
             if challenge["samples"]:
                 raise
             return "ValueError"
 
     def verify(self, challenge, answer):
-        samples = challenge["samples"]
+        samples, raised, answer = challenge["samples"], *_outcome(answer)
         if not samples:
-            raised = isinstance(answer, str) and answer == "ValueError"
             yield Rung(self.EDGES, raised, self._why_empty(answer))
             return
         given = _numbers(answer)
@@ -388,7 +395,8 @@ class PairedRatio(Exercise):
 
     def challenges(self, rng):
         for pairs in (12, int(rng.integers(4, 10)) * 2):
-            yield self._scripted(rng, pairs, (self.PAIRS, self.ORDER, self.RESULT))
+            # whoever raises here as well has not told odd from even
+            yield self._scripted(rng, pairs, (self.PAIRS, self.ORDER, self.RESULT, self.EVEN))
         yield self._scripted(rng, int(rng.integers(2, 6)) * 2 + 1, (self.EVEN,))
 
     @staticmethod
@@ -412,28 +420,28 @@ class PairedRatio(Exercise):
 
         calls = {side: (lambda side=side: call(side)) for side in usual}
         calls |= {"sync": device.sync, "clock": device.clock}
-        may_raise = PairedRatio.EVEN in decides
+        may_raise = pairs % 2 == 1
         return DeviceChallenge({"pairs": pairs}, calls, decides, may_raise, device=device)
 
     @staticmethod
     def run(learner, challenge):
         try:
-            return learner.paired_ratio(
+            ratio = learner.paired_ratio(
                 challenge["baseline"],
                 challenge["candidate"],
                 pairs=challenge["pairs"],
                 sync=challenge["sync"],
                 clock=challenge["clock"],
             )
+            return {"returned": ratio}
         except ValueError:
             if challenge["pairs"] % 2 == 0:
                 raise
             return "ValueError"
 
     def verify(self, challenge, answer):
-        pairs, device = challenge["pairs"], challenge.device
+        pairs, device, raised, answer = challenge["pairs"], challenge.device, *_outcome(answer)
         if pairs % 2:
-            raised = isinstance(answer, str) and answer == "ValueError"
             yield Rung(self.EVEN, raised, self._why_even(answer, pairs))
             return
         timed = self._timed(device.events)

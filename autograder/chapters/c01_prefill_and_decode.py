@@ -23,6 +23,7 @@ from autograder.exercise import (
 )
 
 TINY_VOCABULARY = 211  # of shape:tiny
+MOST_TOKENS = 10_000  # of one scripted answer
 STACK_VOCABULARY = 4096  # of the shallow stack that is timed
 
 
@@ -66,7 +67,7 @@ class LatencyMetrics(Exercise):
     @staticmethod
     def run(learner, challenge):
         try:
-            return learner.latency_metrics(challenge["sent"], challenge["token_times"])
+            return {"returned": learner.latency_metrics(challenge["sent"], challenge["token_times"])}
         except ValueError:
             if challenge["token_times"]:
                 raise
@@ -74,8 +75,9 @@ class LatencyMetrics(Exercise):
 
     def verify(self, challenge, answer):
         sent, times = challenge["sent"], challenge["token_times"]
+        raised = isinstance(answer, str)  # what the learner returned comes in a dict of ours
+        answer = answer["returned"] if isinstance(answer, dict) else answer
         if not times:
-            raised = isinstance(answer, str) and answer == "ValueError"
             yield Rung(self.EDGES, raised, self._why_no_tokens(answer))
         elif complaint := self._not_a_report(answer):
             yield from (Rung(name, False, complaint) for name in challenge.decides)
@@ -168,6 +170,8 @@ class LatencyMetrics(Exercise):
             return why + " The sign is wrong: later minus earlier."
         if len(gaps) == n - 1 and np.allclose(gaps, np.subtract(times[1:], sent)):
             return why + " These count from sending; a gap counts from the token before."
+        if len(gaps) == n - 1 and np.allclose(gaps, np.diff(times), rtol=1e-2):
+            return why + " They are close, but rounded: float32 keeps only seven digits of a time stamp."
         if len(gaps) == n - 1:
             return why + f" The first is {gaps[0]:.4g}, expected {times[1] - times[0]:.4g}."
         return why
@@ -264,15 +268,18 @@ class GenerateTimed(Exercise):
 
         from autograder import lab
 
+        torch.set_num_threads(1)  # on a model this small threads would mostly wait for each other
         model = copy.deepcopy(lab.load_model("shape:tiny", dtype=torch.float32, seed=challenge["seed"]))
         model.requires_grad_(True)
         model.config.eos_token_id = model.generation_config.eos_token_id = challenge["eos"]
 
         def before_forward(decoder, args, kwargs):
-            ids = next(x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor))
+            ids = kwargs.get("input_ids", args[0] if args else None)  # [B, T]
+            ids = kwargs["inputs_embeds"] if ids is None else ids  # [B, T, E]
             lengths = [x.get_seq_length() for x in (*args, *kwargs.values()) if hasattr(x, "get_seq_length")]
             cached = int(lengths[0]) if lengths else 0
-            challenge["forward"](ids.shape[0] * ids.shape[1], cached, torch.is_grad_enabled())
+            recorded = torch.is_grad_enabled() and any(weight.requires_grad for weight in decoder.parameters())
+            challenge["forward"](ids.shape[0] * ids.shape[1], cached, recorded)
 
         def before_head(head, args):
             challenge["head"](args[0].numel() // args[0].shape[-1])
@@ -593,6 +600,8 @@ class _ScriptedServer:
 
     def generate(self, prompt_ids, new_tokens) -> tuple[list[int], float, list[float]]:
         n, ids = max(1, int(number(new_tokens) or 1)), _ids(prompt_ids)
+        if n > MOST_TOKENS:
+            raise ValueError(f"this server answers with at most {MOST_TOKENS} tokens")
         length, prompt = (0, b"") if ids is None else (ids.shape[1], ids.tobytes())
         cold = 1 if length in self.lengths else 6
         remembered = 0.05 if prompt in self.seen else 1
@@ -643,17 +652,37 @@ def _why_prompts(challenge, calls, rng_used) -> str | None:
                 f"length {length}: the same prompt was sent more than once. A server may remember it, and "
                 "then you measure its memory: every call needs a new prompt, the warm-up's included."
             )
+        if _alike(ids):
+            return f"length {length}: its prompts share most of their ids. A server remembers those as well."
         prompts += ids
     if not prompts:
         return "generate was never called."
     lowest, highest = min(p.min() for p in prompts), max(p.max() for p in prompts)
     if lowest < 0 or highest >= vocabulary:
         return f"ids from {lowest} to {highest} came, for a vocabulary of {vocabulary}."
+    if _alike(prompts) or any(_is_counting(p) for p in prompts):
+        return "a random prompt is drawn id by id; yours continue or count up one another."
     if highest < vocabulary // 2 or any(np.unique(p).size < p.size / 2 for p in prompts):
         return f"random prompts draw from all {vocabulary} ids; yours repeat a few of them."
     if not rng_used:
         return "the prompts do not come from rng, so nobody can repeat your sweep."
     return None
+
+
+def _alike(prompts: list[np.ndarray]) -> bool:
+    """Whether two prompts hold the same ids at most of the places that both have."""
+    for i, one in enumerate(prompts):
+        for other in prompts[:i]:
+            shared = min(one.size, other.size)
+            if (one[0, :shared] == other[0, :shared]).mean() > 0.5:
+                return True
+    return False
+
+
+def _is_counting(prompt: np.ndarray) -> bool:
+    """Whether the ids rise or fall by the same step nearly everywhere."""
+    steps = np.diff(prompt[0])
+    return steps.size > 3 and np.unique(steps, return_counts=True)[1].max() > 0.8 * steps.size
 
 
 def _why_median(challenge, calls, result, which: int) -> str | None:
@@ -663,12 +692,13 @@ def _why_median(challenge, calls, result, which: int) -> str | None:
         return f"return a dict from length to (ttft, tpot); you returned {describe(result)}."
     for length in challenge["lengths"]:
         pair = result.get(length)
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
+        if (numbers := _numbers(pair)) is None or len(numbers) != 2:
             return f"for length {length} the dict has {describe(pair)}, expected the pair (ttft, tpot)."
         if not calls[length]:
             return f"nothing was measured for length {length}."
         measured = calls[length][-repeats:]
         expected = float(np.median([getattr(call, name) for call in measured]))
+        pair = numbers
         if close(pair[which], expected):
             continue
         why = f"{name}: for length {length} you gave {describe(pair[which])}, expected {expected:.4g} s."

@@ -93,7 +93,7 @@ class Desk:
     def __init__(self) -> None:
         self._process: subprocess.Popen | None = None
         self._events: Queue = Queue()
-        self._complaints = tempfile.TemporaryFile("w+")
+        self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 (kept as long as the kernel)
         atexit.register(self.close)
 
     def ask(self, request: dict):

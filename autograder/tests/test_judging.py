@@ -212,14 +212,15 @@ def test_the_bench_cannot_import_what_lies_beside_the_notebook(judge, tmp_path, 
 
 QUIZ = {
     "PICK = {'a': ('up', 'down'), 'b': ('same', 'same')}": (2, "4 of 4"),
-    "PICK = {'a': ('up', 'up'), 'b': ('same', 'same')}": (1.5, "3 of 4"),
+    "PICK = {'a': ('up', 'up'), 'b': ('same', 'same')}": (1, "3 of 4"),
+    "PICK = {'a': ('same', 'same'), 'b': ('same', 'same')}": (0, "2 of 4"),  # one value everywhere
     "PICK = {'a': (None, None), 'b': (None, None)}": (0, "not answered"),
-    "PICK = {'a': ('sideways', 'down')}": (0.5, "'sideways' is not one of"),
+    "PICK = {'a': ('sideways', 'down')}": (0, "'sideways' is not one of"),
     "PICK = dict(a=('up', 'down'))": (0, "plain dict"),
     "PICK = [open('/etc/passwd')]": (0, "plain dict"),
     "x = 1": (0, "no cell assigns"),
     "PICK = 3": (0, "must be a dict"),
-    "PICK = {'a': ([], {}), 'b': 'same'}": (0.5, "not one of"),
+    "PICK = {'a': ([], {}), 'b': 'same'}": (0, "not one of"),
 }
 
 

@@ -12,15 +12,15 @@ pytestmark = pytest.mark.speed_rule
 
 
 class SumTo(Exercise):
-    """The sum 1 + ... + n; the slow way adds one by one, four times."""
+    """The sum 1 + ... + n; the slow way adds one by one, three times."""
 
     RUNG = "the sum is right"
     name = "sum_to"
     rungs = {RUNG: 2}  # noqa: RUF012
     speed_points = 2
-    speed_rung = "faster than adding up four times"
+    speed_rung = "faster than adding up three times"
     minimum_ratio = 2.0
-    workloads = ({"n": 100_000}, {"n": 400_000}, {"n": 1_600_000})
+    workloads = ({"n": 200_000}, {"n": 800_000}, {"n": 3_200_000})
     timed_seconds = 20
 
     def challenges(self, rng):
@@ -38,7 +38,7 @@ class SumTo(Exercise):
 
     @staticmethod
     def baseline(challenge):
-        for _ in range(4):
+        for _ in range(3):
             total = 0
             for i in range(challenge["n"] + 1):
                 total += i
@@ -49,7 +49,7 @@ class SumTo(Exercise):
 
 
 ONCE = "def sum_to(n):\n    total = 0\n    for i in range(n + 1):\n        total += i\n    return total"
-FOUR_TIMES = f"{ONCE}\nonce = sum_to\ndef sum_to(n):\n    return [once(n) for _ in range(4)][0]"
+THREE_TIMES = f"{ONCE}\nonce = sum_to\ndef sum_to(n):\n    return [once(n) for _ in range(3)][0]"
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_the_reference_earns_everything_and_is_shown_with_a_picture(verdict_on):
 
 
 def test_the_slow_way_handed_in_earns_nothing_for_speed(verdict_on):
-    verdict = verdict_on(FOUR_TIMES)
+    verdict = verdict_on(THREE_TIMES)
     assert verdict.points == 2, report_text(verdict)
     assert "the speed of the slow way" in verdict.rungs[-1].message
 

@@ -1,5 +1,5 @@
 """wrong: one answer for everything
-points: 0.5
+points: 0
 """
 
 SPOT_THE_MISTAKE = {

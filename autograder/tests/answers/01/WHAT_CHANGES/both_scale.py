@@ -1,5 +1,5 @@
 """wrong: a longer prompt or answer stretches both
-points: 1.5
+points: 1
 """
 WHAT_CHANGES = {
     "prompt x4": ("about 4x or somewhat more", "about 4x or somewhat more"),

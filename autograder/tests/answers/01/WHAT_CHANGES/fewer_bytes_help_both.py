@@ -1,5 +1,5 @@
 """wrong: bytes bound both phases
-points: 1.5
+points: 1
 """
 WHAT_CHANGES = {
     "prompt x4": ("about 4x or somewhat more", "almost unchanged"),

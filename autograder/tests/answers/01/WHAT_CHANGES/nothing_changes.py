@@ -1,5 +1,5 @@
 """wrong: nothing ever changes
-points: 1
+points: 0
 """
 WHAT_CHANGES = {
     "prompt x4": ("almost unchanged", "almost unchanged"),
