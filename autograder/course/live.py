@@ -122,6 +122,7 @@ class Desk:
     def _running(self) -> subprocess.Popen:
         if self._process is None or self._process.poll() is not None:
             self._events = Queue()
+            self._complaints.truncate(0)
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-m", "autograder.course.desk"],
                 stdin=subprocess.PIPE,

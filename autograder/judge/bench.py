@@ -21,19 +21,20 @@ import time
 import types
 import warnings
 
+import psutil
+
 from autograder.judge.wire import Closed, receive, send
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 REAP_SECONDS = 1.0
 MAX_FRAMES = 6
 MAX_FRAME = 240  # characters
-_workers: list[int] = []
 _ended: dict[int, int] = {}  # wait statuses nobody has asked for yet
 
 
 def main(fd: int) -> None:
     """Serve one judge over the socket `fd`: first a greeting, then `fork` and `reap` until it hangs up."""
-    _die_with_parent()
+    _prctl(PR_SET_PDEATHSIG, signal.SIGCONT)  # a bench that was stopped must notice that its judge is gone
     control = socket.socket(fileno=fd)
     greeting = receive(control)
     _keep_orphans()
@@ -47,14 +48,20 @@ def main(fd: int) -> None:
             elif message["do"] == "reap":
                 send(control, {"status": _reap(message["pid"])})
     except Closed:
-        for worker in _workers:
-            with contextlib.suppress(OSError):
-                os.killpg(worker, signal.SIGKILL)
+        _end_everything_below()
+
+
+def _end_everything_below() -> None:
+    """Kill whatever the judge left behind: as orphans are adopted here, all of it is below us."""
+    while below := psutil.Process().children(recursive=True):
+        for process in below:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(below, timeout=0.1)
 
 
 def alone(fd: int) -> None:
     """Be one worker without a bench around it, where forking is not safe."""
-    _die_with_parent()
     channel = socket.socket(fileno=fd)
     greeting = receive(channel)
     _import_heavy_things(greeting["preload"])
@@ -66,11 +73,6 @@ def alone(fd: int) -> None:
 def _keep_orphans() -> None:
     """Adopt whatever outlives its parent below us, so that everything a submission starts can be found."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
-def _die_with_parent() -> None:
-    """End when the process that started us does, also while we are stopped."""
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _prctl(option: int, value: int) -> None:
@@ -94,10 +96,9 @@ def _fork(control: socket.socket, memory_bytes: int) -> None:
     pid = os.fork()
     if pid:
         os.close(fd)
-        _workers.append(pid)
         send(control, {"pid": pid})
         return
-    _die_with_parent()
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     control.close()
     os.setpgid(0, 0)
     try:

@@ -137,7 +137,7 @@ class Judge:
         return legible(verdict)
 
     def _judge_code(self, exercise: Exercise, part: Slice) -> Verdict:
-        if part.missing:
+        if part.missing and not (part.anything and self._unreadable(part) is None):
             return _refused(exercise, self._why_missing(part), "untouched" if not part.unreadable else "none")
         ladder = Ladder(dict(exercise.rungs))
         try:
@@ -244,12 +244,16 @@ class Judge:
 
     def _why_missing(self, part: Slice) -> str:
         name = part.missing[0]
-        for cell, why in part.unreadable:
-            if name in cell.source:
-                return f"{cell.file} is not Python yet ({why}), so there is no `{name}`"
+        if found := self._unreadable(part):
+            return f"{found[0].file} is not Python yet ({found[1]}), so there is no `{name}`"
         if self._live:
             return f"run your answer cell first: nothing you have run so far defines `{name}`"
         return f"no cell defines `{name}`"
+
+    @staticmethod
+    def _unreadable(part: Slice) -> tuple[Cell, str] | None:
+        """The cell that is not Python and speaks of the missing name, and why it is not."""
+        return next(((cell, why) for cell, why in part.unreadable if part.missing[0] in cell.source), None)
 
 
 class Untouched(Exception):
@@ -399,6 +403,8 @@ def _quiz(exercise: Exercise, cells: Sequence[Cell]) -> Verdict:
     verdict.points = _quiz_points(exercise, right, total)
     verdict.outcome = _outcome(verdict.points, verdict.max_points)
     verdict.note = f"{right} of {total} right"
+    if right < total:
+        verdict.note += "; points count from what one and the same value everywhere would get right"
     if strange:
         verdict.note += f"; {describe(strange[0])} is not one of the allowed values"
     return verdict

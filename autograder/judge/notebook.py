@@ -82,6 +82,8 @@ def read_cells(path: Path) -> list[Cell]:
 TIMED = re.compile(r"\A\s*%%(time|timeit|capture|prun|memit|mprun)\b[^\n]*\n?")
 ANY_CELL_MAGIC = re.compile(r"\A\s*%%")
 TIMED_LINE = re.compile(r"^(\s*)%(?:time|prun)\s+(?!it\b)", re.MULTILINE)
+MAGIC = re.compile(r"^\s*(?:[\w, ]+=\s*)?[!%?]", re.MULTILINE)
+MOST_MAGICS, MOST_CHARACTERS = 20, 200_000  # beyond these IPython's own translation takes minutes
 MAGIC_VALUE = re.compile(r"^(\s*)([\w, ]+)=\s*[!%].*$", re.MULTILINE)
 MAGIC_LINE = re.compile(r"^(\s*)(?:[!%?].*|[\w.]+\?{1,2}\s*)$", re.MULTILINE)
 
@@ -107,7 +109,17 @@ def plain_python(source: str) -> str:
     try:
         parsed(source)
     except SyntaxError:
-        source = TIMED_LINE.sub(r"\1", source)
-        source = MAGIC_VALUE.sub(r"\1\2= None", source)
-        source = MAGIC_LINE.sub(r"\1pass", source)
+        return _without_magics(TIMED_LINE.sub(r"\1", source))
     return source
+
+
+def _without_magics(source: str) -> str:
+    """IPython's own translation of a cell; of a monstrous one only what regular expressions see."""
+    if len(source) > MOST_CHARACTERS or len(MAGIC.findall(source)) > MOST_MAGICS:
+        return MAGIC_LINE.sub(r"\1pass", MAGIC_VALUE.sub(r"\1\2= None", source))
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    try:
+        return TransformerManager().transform_cell(source)
+    except Exception:  # whatever it cannot take is for the parser to refuse
+        return source

@@ -11,7 +11,7 @@ from autograder.judge.verdict import Verdict
 
 WIDTH = 92
 INDENT = 8
-HOSTILE = {i: None for i in range(32) if chr(i) not in "\n\t"} | {127: None}
+HOSTILE = {i: None for i in (*range(32), *range(127, 160)) if chr(i) not in "\n\t"}
 
 
 def points_text(points: float) -> str:

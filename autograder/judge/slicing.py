@@ -11,6 +11,7 @@ import __future__
 import ast
 import symtable
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -32,9 +33,15 @@ class Statement:
     binds: set[str]
     uses: set[str]
     replaces: set[str]  # names it binds anew without looking at what they were
-    always: bool = False  # a star import, or a setting of the process
+    star: bool = False  # an import of nobody knows what
+    setting: bool = False  # of the process, for everything after it
     defines: bool = False  # a `def`: what its body uses is used later, when it is called
     declares: set[str] = field(default_factory=set)  # names declared global in a `def`, bound when it is called
+
+    @property
+    def always(self) -> bool:
+        """Kept whatever is needed."""
+        return self.star or self.setting
 
 
 @dataclass
@@ -45,7 +52,8 @@ class Slice:
     keep: list[list] = field(default_factory=list)  # [cell, statement, names bound]
     flags: int = 0
     unreadable: list[tuple[Cell, str]] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)  # needed names that no kept statement is seen to bind
+    anything: bool = False  # a star import is kept, which may bind them all the same
     kept_cells: list[Cell] = field(default_factory=list)
 
 
@@ -71,8 +79,8 @@ def slice_for(cells: Sequence[Cell], needs: Iterable[str]) -> Slice:
     kept = _kept(statements, needs)
     result.keep = [[s.cell, s.index, sorted(s.binds)] for s in kept]
     bound = set().union(*(s.binds for s in kept)) if kept else set()
-    if not any(s.always for s in kept):
-        result.missing = [name for name in needs if name not in bound]
+    result.missing = [name for name in needs if name not in bound]
+    result.anything = any(s.star for s in kept)
     result.kept_cells = [cells[i] for i in sorted({s.cell for s in kept})]
     return result
 
@@ -92,43 +100,58 @@ def _kept(statements: list[Statement], needs: list[str]) -> list[Statement]:
                 needed |= statement.uses
                 grew = True
         order = sorted(kept)
-        dead = {i for i in order if _is_dead(i, order, statements, needed)}
+        liveness = _Liveness(order, statements, needed)
+        dead = {i for i in order if liveness.is_dead(i)}
         if not dead:
             return [statements[i] for i in order]
         dropped |= dead
 
 
-def _is_dead(i: int, order: list[int], statements: list[Statement], needed: set[str]) -> bool:
-    """Whether every needed name the statement binds is bound anew later with no use in between."""
-    statement = statements[i]
-    wanted = statement.binds & needed
-    if statement.always or not wanted or wanted - statement.replaces:
-        return False
-    for name in wanted:
-        for j in order:
-            if j <= i:
-                continue
-            later = statements[j]
-            if name in _used_by(later, order, statements) or (name in later.binds and name not in later.replaces):
+class _Liveness:
+    """Which kept statements bind names that are bound anew before anything can have looked at them."""
+
+    def __init__(self, order: list[int], statements: list[Statement], needed: set[str]) -> None:
+        self._order = order
+        self._statements = statements
+        self._needed = needed
+        self._uses_of: dict[str, set[str]] = {}  # name -> what the statements that bind it use
+        self._replaced_at: dict[str, int] = {}  # name -> the last statement that replaces it
+        self._used: dict[int, set[str]] = {}
+        for i in order:
+            for name in statements[i].binds:
+                self._uses_of.setdefault(name, set()).update(statements[i].uses)
+            self._replaced_at |= dict.fromkeys(statements[i].replaces, i)
+
+    def is_dead(self, i: int) -> bool:
+        """Whether every needed name that statement i binds is bound anew later with no use in between."""
+        statement = self._statements[i]
+        wanted = statement.binds & self._needed
+        if statement.always or not wanted or wanted - statement.replaces:
+            return False
+        return all(self._replaced_at[name] > i and self._is_unseen(name, i) for name in wanted)
+
+    def _is_unseen(self, name: str, i: int) -> bool:
+        for j in self._order[bisect_right(self._order, i) :]:
+            later = self._statements[j]
+            if name in self._used_by(j) or (name in later.binds and name not in later.replaces):
                 return False
             if name in later.replaces:
-                break
-        else:
-            return False
-    return True
+                return True
+        return False
 
-
-def _used_by(statement: Statement, order: list[int], statements: list[Statement]) -> set[str]:
-    """Names a statement uses, and those that the functions it may call use in turn."""
-    used = set(statement.uses)
-    if statement.defines:
-        return used
-    grew = True
-    while grew:
-        more = {name for i in order if statements[i].binds & used for name in statements[i].uses} - used
-        used |= more
-        grew = bool(more)
-    return used
+    def _used_by(self, j: int) -> set[str]:
+        """Names a statement uses, and those that the functions it may call use in turn."""
+        statement = self._statements[j]
+        if statement.defines:
+            return statement.uses
+        if j not in self._used:
+            used, waiting = set(), list(statement.uses)
+            while waiting:
+                if (name := waiting.pop()) not in used:
+                    used.add(name)
+                    waiting.extend(self._uses_of.get(name, ()))
+            self._used[j] = used
+        return self._used[j]
 
 
 def _statement(cell: int, index: int, node: ast.stmt) -> Statement:
@@ -138,16 +161,18 @@ def _statement(cell: int, index: int, node: ast.stmt) -> Statement:
             uses.discard(node.name)  # inside its body its own name means the new function
         declares = {name for inner in ast.walk(node) if isinstance(inner, ast.Global) for name in inner.names}
         return Statement(cell, index, binds, uses, {node.name} - uses, defines=True, declares=declares)
-    return Statement(cell, index, binds, uses, _plain_targets(node) - uses, _is_always(node))
+    replaces = _plain_targets(node) - uses
+    return Statement(cell, index, binds, uses, replaces, star=_is_star(node), setting=_is_setting(node))
 
 
-def _is_always(node: ast.stmt) -> bool:
-    """A star import, which binds nobody knows what, or a call that sets up the process."""
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        return isinstance(node.value.func, ast.Attribute) and node.value.func.attr in SETTINGS
-    if isinstance(node, ast.ClassDef):
-        return False
-    return any(isinstance(inner, ast.ImportFrom) and inner.names[0].name == "*" for inner in ast.walk(node))
+def _is_star(node: ast.stmt) -> bool:
+    imports = [inner for inner in ast.walk(node) if isinstance(inner, ast.ImportFrom)]
+    return not isinstance(node, ast.ClassDef) and any(inner.names[0].name == "*" for inner in imports)
+
+
+def _is_setting(node: ast.stmt) -> bool:
+    call = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in SETTINGS
 
 
 def _bind_what_calls_set(statements: list[Statement]) -> None:

@@ -23,6 +23,9 @@ from autograder.judge.notebook import plain_python
 from autograder.judge.slicing import slice_for
 
 
+pytestmark = [pytest.mark.faults, pytest.mark.cheats]
+
+
 class Double(Exercise):
     """Twice a number."""
 
@@ -176,9 +179,10 @@ def test_one_tensor_is_not_copied_for_every_time_it_is_named():
         wire.decode(_message([{"array": "a"}] * 5000, {"a": np.zeros(256, dtype=np.float32)}))
 
 
-def test_the_receiver_counts_values_too():
+def test_the_receiver_counts_values_too(monkeypatch):
+    monkeypatch.setattr(wire, "MAX_VALUES", 1000)
     with pytest.raises(wire.WireError):
-        wire.decode(safetensors.numpy.save({}, {"tree": "[" + "[]," * wire.MAX_VALUES + "[]]"}))
+        wire.decode(safetensors.numpy.save({}, {"tree": "[" + "[]," * 3000 + "[]]"}))
 
 
 def test_reading_cells_warns_nobody():
@@ -464,3 +468,74 @@ def test_a_rounded_gap_is_called_rounded(judge):
     )
     verdict = verdict_on(judge, "latency_metrics", IMPORTS, source)
     assert "round" in told(verdict) or verdict.full, told(verdict)  # "The first is 0.02543, expected 0.02543."
+
+
+# ---------------------------------------------------------------- 6. what mending could break
+
+CELLS = {  # all of them run in a notebook
+    "a magic, and an operator that begins a line": "%matplotlib inline\n"
+    + RIGHT.format("(\n        (2 * x)\n        % 1e9\n    )"),
+    "a magic, and % formatting on the next line": "%matplotlib inline\nlabel = (\n    'n=%d'\n    % 3\n)\n"
+    + RIGHT.format("2 * x"),
+    "a shell line, and a text with a % line": "!ls\ntext = '''\n%d\n'''\n"
+    + RIGHT.format("2 * x * (text.strip() == '%d')"),
+    "a magic, and a text that ends in a ! line": "%matplotlib inline\ntext = '''a\n!b'''\n"
+    + RIGHT.format("2 * x * text.endswith('!b')"),
+    "a shell line that goes on": "!pip install \\\n    torch\n" + RIGHT.format("2 * x"),
+    "an indented cell": "    " + RIGHT.format("2 * x").replace("\n", "\n    "),
+    "an indented cell with a magic": "    %matplotlib inline\n    " + RIGHT.format("2 * x").replace("\n", "\n    "),
+}
+
+
+@pytest.mark.parametrize("source", CELLS.values(), ids=CELLS.keys())
+def test_a_cell_that_jupyter_runs_is_read(judge, source):
+    verdict = verdict_on(judge, Double, source)
+    assert verdict.full, told(verdict)
+
+
+def test_slicing_a_chain_of_values_does_not_grow_with_the_cube():
+    source = "x0 = 1\n" + "\n".join(f"x{i} = x{i - 1} + 1" for i in range(1, 800)) + "\ndef double(y): return x799"
+    started = time.monotonic()
+    slice_for([Cell(source, "c", 1)], ["double"])
+    assert time.monotonic() - started < 15  # a cube took 38 s, a line takes a fraction of one
+
+
+def test_a_bench_outlives_the_thread_that_started_it():
+    """PR_SET_PDEATHSIG follows the thread: a bench started early from a pool's thread is killed with it."""
+    import threading
+
+    with Judge(measure=False) as judge:
+        thread = threading.Thread(target=lambda: judge._bench())  # started, and waited for
+        thread.start()
+        thread.join()
+        time.sleep(1)
+        assert judge._learner.alive
+
+
+@pytest.mark.parametrize("before", ["from math import *", "import torch\ntorch.set_default_dtype(torch.float64)"])
+def test_a_cell_that_is_not_python_is_named_whatever_else_is_always_kept(judge, before):
+    assert "is not Python" in told(verdict_on(judge, Double, before, "def double(x) return 2 * x"))
+    assert verdict_on(judge, Double, before, "y = 1").points == 0
+
+
+def test_a_learners_own_child_does_not_outlive_a_killed_judge():
+    source = (
+        "import os, time\ndef double(x):\n    if os.fork() == 0:\n        os.setsid()\n        end = time.time() + 30\n"
+        "        while time.time() < end: pass\n        os._exit(0)\n    while True: pass"
+    )
+    program = (
+        "from autograder.judge import Cell, Judge\nfrom autograder.tests.test_judging import Double\n"
+        f"with Judge() as judge: judge.judge(Double(), [Cell({source!r})])"
+    )
+    judging = subprocess.Popen([sys.executable, "-c", program])
+    children: list[psutil.Process] = []
+    until = time.monotonic() + 60
+    while time.monotonic() < until and len(children) < 3 and judging.poll() is None:
+        time.sleep(0.1)
+        children = psutil.Process(judging.pid).children(recursive=True)
+    judging.terminate()
+    judging.wait()
+    _, left = psutil.wait_procs(children, timeout=5)
+    for process in left:
+        process.kill()
+    assert len(children) == 3 and not left
