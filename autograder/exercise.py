@@ -118,6 +118,7 @@ class Exercise:
     minimum_ratio: float = 1.0
     speed_points: float = 0
     speed_rung: str = ""
+    counted: tuple[str, ...] = ()  # rungs that stand for speed where it cannot be measured; all of them when empty
     timed_seconds: float = 60.0
 
     @property

@@ -234,8 +234,8 @@ class Judge:
             if measurement is not None:
                 measurement.close()
         if decision is None:
-            earned = sum(r.points for r in verdict.rungs if r.ok)
-            share = earned / sum(exercise.rungs.values())
+            counted = exercise.counted or tuple(exercise.rungs)
+            share = float(all(rung.ok for rung in verdict.rungs if rung.name in counted))
             verdict.speed = {"measurable": False} | facts
             message = "not measurable on this machine: these points follow the counted work above"
             return share, message, None

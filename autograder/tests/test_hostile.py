@@ -22,7 +22,6 @@ from autograder.judge import Cell, Judge, report_text, wire
 from autograder.judge.notebook import plain_python
 from autograder.judge.slicing import slice_for
 
-
 pytestmark = [pytest.mark.faults, pytest.mark.cheats]
 
 

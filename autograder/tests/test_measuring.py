@@ -128,6 +128,7 @@ def test_where_nothing_is_fast_enough_the_speed_points_follow_the_counted_work(v
     verdict = verdict_on(ONCE, exercise=Even)
     assert verdict.points == 4 and verdict.speed["measurable"] is False
     assert "not measurable on this machine" in verdict.rungs[-1].message
+    assert verdict_on("def sum_to(n):\n    return 0", exercise=Even).points == 0
 
 
 def test_the_other_side_is_still_while_one_is_timed(monkeypatch, verdict_on):

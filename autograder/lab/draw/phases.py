@@ -19,6 +19,10 @@ from .style import FLOOR, GUESS, axes, course_style, show
 __all__ = ["cache_cost", "generation", "request", "sweep", "two_phases", "two_precisions", "waits"]
 
 FIRST, NEXT = "#D55E00", "#0072B2"  # the first token and the tokens after it, in every figure of the chapter
+GUESSED = 16, 2048  # the learner's guess is a factor between these two prompt lengths
+
+Floors = Callable[[Sequence[float]], Mapping[float, tuple[float, float]]]
+"""Prompt lengths -> length -> (first, next): no first and no further token can come sooner, in seconds."""
 
 
 @course_style()
@@ -69,11 +73,15 @@ def waits(seconds: Sequence[float], words: Sequence[str]) -> None:
 
 
 def generation(generate_timed: Callable, model: Any, tokenizer: Any, text: str, *, new_tokens: int) -> None:
-    """Run the learner's `generate_timed` on `text`, print what it wrote and draw how long each token took."""
+    """Run the learner's `generate_timed` on `text`, print what it wrote and draw how long each token took.
+
+    One call before it is not counted: it pays for what only a process's first forwards pay for.
+    """
     from .. import clock, hardware
 
     ids = tokenizer(text, return_tensors="pt").input_ids.to(hardware.device())
-    given, complaint = _attempt(generate_timed, model, ids, new_tokens, sync=hardware.sync, clock=clock)
+    for tokens in (2, new_tokens):
+        given, complaint = _attempt(generate_timed, model, ids, tokens, sync=hardware.sync, clock=clock)
     try:
         tokens, sent, times = given
         words = [tokenizer.decode([int(token)]) for token in tokens]
@@ -108,13 +116,14 @@ def sweep(
 @course_style()
 def two_phases(
     measured: Mapping[int, tuple[float, float]],
-    floors: Mapping[int, tuple[float, float]] | None = None,
+    floors: Floors | None = None,
     guess: tuple[float, float] | None = None,
+    bend: float | None = None,
 ) -> None:
     """Time to first token and time per further token against prompt length.
 
-    measured, floors: prompt tokens -> (first, next) in seconds. guess: by which factors the learner expected both
-    to grow from 16 tokens to the longest prompt.
+    measured: prompt tokens -> (first, next) in seconds. guess: by which factors the learner expected both to grow
+    from 16 to 2048 prompt tokens. bend: the length at which the first token's arithmetic outgrows its bytes.
     """
     figure, ax = axes("Two phases", x="prompt tokens", y="milliseconds", log_x=True, log_y=True)
     lengths = sorted(measured)
@@ -123,23 +132,27 @@ def two_phases(
         ax.plot(lengths, ms, color=color, marker="", alpha=0.3)
         ax.plot(lengths, ms, color=color, marker=marker, linestyle="", label=label)
         if floors:
-            ax.plot(lengths, [1e3 * floors[length][which] for length in lengths], **FLOOR | {"color": color})
-        if guess and 16 in measured:
-            guessed = 1e3 * measured[16][which] * guess[which]
-            ax.plot(lengths[-1:], [guessed], **GUESS | {"color": color}, label=f"your guess, {label}")
+            _plot_floor(ax, floors, lengths, which, color)
+        if guess and measured.keys() >= set(GUESSED):
+            start, end = GUESSED
+            guessed = 1e3 * measured[start][which] * guess[which]
+            ax.plot([end], [guessed], **GUESS | {"color": color}, label=f"your guess, {label}")
     if floors:
         ax.plot([], [], **FLOOR, label="floors: the larger of bytes / bandwidth, operations / rate")
+    if bend:
+        ax.axvline(bend, color="#555555", linestyle=":", linewidth=1.3, label=f"the bend: {bend:.0f} tokens")
     ax.set_xticks(lengths, lengths)
     ax.xaxis.set_minor_formatter(NullFormatter())
     _plain_numbers(ax.yaxis)
-    ax.legend(fontsize=9)
-    show(figure, "Log scales. " + _told(measured, lengths))
+    ax.legend(fontsize=9, frameon=True, framealpha=1, edgecolor="none")  # the bend passes behind it
+    bent = f" Above about {bend:.0f} tokens arithmetic sets the first token's floor." if bend else ""
+    show(figure, "Log scales. " + _told(measured, lengths) + bent)
 
 
 @course_style()
 def two_precisions(
     measured: Mapping[str, Mapping[int, tuple[float, float]]],
-    floors: Mapping[str, Mapping[int, tuple[float, float]]],
+    floors: Mapping[str, Floors],
     guess: tuple[float, float] | None = None,
 ) -> None:
     """Both phases side by side, one curve per number format: name -> prompt tokens -> (first, next) seconds.
@@ -154,10 +167,9 @@ def two_precisions(
         for (name, curve), color, marker in zip(measured.items(), ("#222222", "#009E73"), "o^", strict=True):
             lengths = sorted(curve)
             ms = [1e3 * curve[length][which] for length in lengths]
-            floor = [1e3 * floors[name][length][which] for length in lengths]
             ax.plot(lengths, ms, color=color, marker="", alpha=0.3)
             ax.plot(lengths, ms, color=color, marker=marker, linestyle="", label=name)
-            ax.plot(lengths, floor, **FLOOR | {"color": color}, label=f"floor, {name}")
+            _plot_floor(ax, floors[name], lengths, which, color, label=f"floor, {name}")
         if guess:
             where = lengths[0] if which else lengths[-1]
             before = next(iter(measured.values()))[where][which]
@@ -193,6 +205,12 @@ def cache_cost(step: Mapping[int, float], parts: Mapping[str, Mapping[int, float
         f"From {lengths[0]} to {lengths[-1]} cached tokens a decode step grows by {growth[-1]:.1f} ms, "
         f"{', '.join(told)}.",
     )
+
+
+def _plot_floor(ax, floors: Floors, lengths: Sequence[int], which: int, color: str, label: str = "") -> None:
+    """The floor of the first (which = 0) or of each further token (1), with its bends between the lengths, too."""
+    floor = floors(np.geomspace(lengths[0], lengths[-1], 200).tolist())
+    ax.plot(list(floor), [1e3 * times[which] for times in floor.values()], **FLOOR | {"color": color}, label=label)
 
 
 def _span(ax, start: float, seconds: float, height: float, text: str, color: str) -> None:
