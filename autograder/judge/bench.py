@@ -150,8 +150,11 @@ def serve(channel: socket.socket) -> None:
                 case "load":
                     send(channel, load(learner, message))
                 case "define":
-                    functions[message["as"]] = define(message["source"], message["name"])
-                    send(channel, {"defined": message["as"]})
+                    try:
+                        functions[message["as"]] = define(message["source"], message["name"])
+                        send(channel, {"defined": message["as"]})
+                    except Exception as error:
+                        send(channel, {"failed": f"{type(error).__name__}: {error}"})
                 case "run":
                     send(channel, run(channel, learner, functions[message["as"]], message))
     except Closed:

@@ -159,11 +159,11 @@ class Judge:
         deadline = time.monotonic() + exercise.seconds
         untouched, doubt = [], None
         try:
+            worker.define("run", exercise.run, deadline)
             loaded = worker.load(part.cells, part.keep, part.flags, exercise.names, deadline)
             if loaded.missing:
                 ladder.fail(list(ladder.worth), _why_not_loaded(loaded))
                 return None
-            worker.define("run", exercise.run, deadline)
             rng = np.random.default_rng(secrets.randbits(128))
             for given in exercise.challenges(rng):
                 challenge = given if not isinstance(given, dict) else Challenge(given)

@@ -87,18 +87,18 @@ class Measurement:
         exercise = self._exercise
         worker = bench.worker(memory_bytes=exercise.memory_bytes)
         deadline = time.monotonic() + exercise.timed_seconds
-        if reference is not None:
-            worker.load(reference.cells, reference.keep, reference.flags, exercise.names, deadline)
         function = exercise.baseline if reference is None else _timed_run(exercise)
         worker.define("timed", function, deadline)
+        if reference is not None:
+            worker.load(reference.cells, reference.keep, reference.flags, exercise.names, deadline)
         return Arm(worker, "timed", reference is not None, worker.stop_one, worker.go_on_one)
 
     def _learner_arm(self) -> Arm:
         bench, part = self._benches[0], self._learner_slice
         worker = bench.worker(memory_bytes=self._exercise.memory_bytes)
         deadline = time.monotonic() + self._exercise.seconds
-        worker.load(part.cells, part.keep, part.flags, self._exercise.names, deadline)
         worker.define("timed", _timed_run(self._exercise), deadline)
+        worker.load(part.cells, part.keep, part.flags, self._exercise.names, deadline)
         return Arm(worker, "timed", True, bench.stop, bench.go_on)
 
     def run(self) -> tuple[speed.Decision | None, dict]:

@@ -92,9 +92,14 @@ class Worker:
         return Loaded([_failure(item) for item in failures], missing)
 
     def define(self, name: str, function: Callable, deadline: float) -> None:
-        """Send one of an exercise's static functions as source."""
+        """Send one of an exercise's static functions as source, before any code of a learner's runs here.
+
+        Raises BenchError when it cannot be defined: that is the course's fault.
+        """
         source, called = function_source(function)
-        self._ask({"do": "define", "as": name, "source": source, "name": called}, deadline)
+        reply = self._ask({"do": "define", "as": name, "source": source, "name": called}, deadline)
+        if "failed" in reply:
+            raise BenchError(f"the course's own `{called}` cannot be run: {reply['failed']}")
 
     def run(self, name: str, challenge: Challenge, deadline: float, *, with_learner: bool = True) -> Any:
         """The answer to one challenge: plain values, `Foreign` for what is not data, or a `Raised`.

@@ -10,6 +10,7 @@ import pytest
 
 from autograder.exercise import Challenge, Exercise, Foreign, Raised, Rung, close, describe, number
 from autograder.judge import Cell, Judge, TierError, report_html, report_text
+from autograder.judge.process import BenchError
 
 
 class Double(Exercise):
@@ -196,6 +197,15 @@ def test_a_check_that_fails_itself_goes_to_a_person(judge, monkeypatch):
     monkeypatch.setattr(Double, "verify", lambda self, challenge, answer: [1 / 0])
     verdict = verdict_on(judge, RIGHT)
     assert verdict.outcome == "review" and "ZeroDivisionError" in verdict.review and verdict.points == 0
+
+
+def test_a_course_that_cannot_be_run_gives_nobody_a_mark(judge):
+    class Broken(Double):
+        run = staticmethod(lambda learner, challenge: learner.double(challenge["x"]))  # no `def` to send
+
+    with pytest.raises(BenchError, match="course's own"):
+        verdict_on(judge, RIGHT, exercise=Broken)
+    assert verdict_on(judge, RIGHT).full
 
 
 def test_a_name_nobody_defines_and_a_cell_that_is_not_python(judge):
