@@ -168,6 +168,8 @@ def hint(name: str, again: Annotated[bool, typer.Option("--again", help="The nar
     if not hints:
         raise Usage(unknown(name) if exercise is None else f"{name} has no hints: it is a written answer")
     out.print(hints[min(int(again), len(hints) - 1)], markup=False)
+    if not again and len(hints) > 1:
+        out.print(f"(autograder hint {name} --again narrows it down)", markup=False)
 
 
 @app.command()
@@ -279,6 +281,8 @@ def _print_summary(summary) -> None:
         table.add_row(row.student, f"{row.points:g} of {row.max_points:g}", "; ".join(row.reasons))
     out.print(table)
     out.print(f"{len(summary.students)} graded, {summary.needs_review} of them need a person", markup=False)
+    if unmarked := sum(len(row.unmarked) for row in summary.students):
+        out.print(f"{unmarked} written answers are still to be marked, in the formgrader", markup=False)
 
 
 def _sentence(error: Exception) -> str:

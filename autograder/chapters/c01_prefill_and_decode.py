@@ -394,7 +394,10 @@ def _why_tokens(answer, prompt, expected, margins, eos) -> str | None:
     if not (parts := _parts(answer)):
         return f"return the tuple (tokens, sent, token_times); you returned {describe(answer)}."
     if (tokens := _numbers(parts[0])) is None:
-        return f"tokens must be a list of {len(expected)} ints; it is {describe(parts[0])}."
+        what = describe(parts[0])
+        if isinstance(parts[0], list) and parts[0]:
+            what += f" whose first is {describe(parts[0][0])}; .item() makes a number of a tensor with one element"
+        return f"tokens must be a list of {len(expected)} ints; it is {what}."
     n = len(expected)
     if tokens[: len(prompt)] == prompt and len(tokens) == len(prompt) + n:
         return "tokens holds the prompt too; only the new ones belong there."
@@ -470,7 +473,7 @@ def _why_grad(seen) -> str | None:
         return None
     if not seen.fed:
         return "the model was never called."
-    return "the forwards recorded everything a backward pass would need. Nobody trains here: who says so?"
+    return "the forwards recorded everything a backward pass would need. Nobody trains: torch.inference_mode() says so."
 
 
 def _why_times(answer, seen, n: int) -> str | None:
@@ -703,6 +706,8 @@ def _why_median(challenge, calls, result, which: int) -> str | None:
         if close(pair[which], expected):
             continue
         why = f"{name}: for length {length} you gave {describe(pair[which])}, expected {expected:.4g} s."
+        if close(pair[1 - which], expected):
+            return f"{why} The two are swapped: the pair is (ttft, tpot)."
         for mistake, value in _mistaken_medians(name, measured, calls[length]):
             if close(pair[which], value):
                 return f"{why} {mistake}"

@@ -108,11 +108,11 @@ def _points(kept: dict, name: str, most: float) -> float:
 
 
 def next_step() -> str | None:
-    """The first exercise or question without full marks, or None at the end."""
+    """The first exercise without full marks or question not yet marked, or None at the end."""
     kept = read()
     for name in chapters.names():
         item = chapters.find(name)
-        most = len(item.points) if isinstance(item, MarkScheme) else item.points
-        if _points(kept, name, most) < most:
+        done = name in kept if isinstance(item, MarkScheme) else _points(kept, name, item.points) >= item.points
+        if not done:
             return name
     return None

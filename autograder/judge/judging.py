@@ -149,6 +149,9 @@ class Judge:
         except Died as death:
             return _refused(exercise, f"your code did not come back: {death}", "died")
         verdict = _scored(exercise, ladder, doubt)
+        skipped = [f"{cell.file} is not Python ({why}) and was skipped" for cell, why in part.unreadable]
+        if skipped and not verdict.full:
+            verdict.note = "; ".join(skipped[:3])
         if exercise.measured:
             self._judge_speed(exercise, part, verdict)
         return verdict
@@ -189,7 +192,7 @@ class Judge:
     def _judge_speed(self, exercise: Exercise, part: Slice, verdict: Verdict) -> None:
         """Add the speed rung, its points and what was measured to a verdict."""
         if not self._measure:
-            verdict.note = "speed was not measured"
+            verdict.note = "; ".join(filter(None, [verdict.note, "speed was not measured"]))
             return
         share, message, review = self._speed_of(exercise, part, verdict)
         verdict.points += share * exercise.speed_points
@@ -237,7 +240,10 @@ class Judge:
             counted = exercise.counted or tuple(exercise.rungs)
             share = float(all(rung.ok for rung in verdict.rungs if rung.name in counted))
             verdict.speed = {"measurable": False} | facts
-            message = "not measurable on this machine: these points follow the counted work above"
+            message = (
+                "speed was not measurable on this machine, or not now: it is too slow, or busy. These points follow "
+                "the counted work above; a check on a quiet machine measures."
+            )
             return share, message, None
         verdict.speed = _speed_facts(decision) | facts
         return decision.share, _speed_message(decision), decision.review

@@ -29,10 +29,20 @@ def _lines(verdict: Verdict) -> list[tuple[str, str]]:
     rows = [("", verdict.note)] if verdict.note else []
     refused = verdict.note and verdict.outcome in ("untouched", "died", "timeout")
     for rung in () if refused else verdict.rungs:
-        rows.append(("ok", rung.name) if rung.ok else ("no", _failed(rung)))
+        if verdict.speed and rung.message and rung is verdict.rungs[-1]:
+            rows.append(_measured(verdict, rung))
+        else:
+            rows.append(("ok", rung.name) if rung.ok else ("no", _failed(rung)))
     if verdict.review:
         rows.append(("!", f"needs a person: {verdict.review}"))
     return [(mark, clean(text)) for mark, text in rows]
+
+
+def _measured(verdict: Verdict, rung) -> tuple[str, str]:
+    """The speed rung's row: measured numbers are told whether they were enough or not."""
+    if not verdict.speed.get("measurable"):
+        return "?", rung.message
+    return ("ok", f"{rung.name}: {rung.message}") if rung.ok else ("no", rung.message)
 
 
 def _failed(rung) -> str:
@@ -71,6 +81,7 @@ SIGNS = {
     "ok": ("✓", "passed", "#1a7f37"),
     "no": ("✗", "not passed", "#cf222e"),
     "!": ("!", "attention", "#9a6700"),
+    "?": ("?", "not measured", "#9a6700"),
     "": ("", "", "inherit"),
 }
 

@@ -71,6 +71,8 @@ def test_the_reference_earns_everything_and_is_shown_with_a_picture(verdict_on):
     verdict = verdict_on(ONCE)
     assert verdict.points == 4, report_text(verdict)
     assert verdict.speed["measurable"] and verdict.speed["triples"] >= 11
+    assert "faster than adding up three times: " in report_text(verdict)
+    assert "the speed of the slow way" in " ".join(report_text(verdict).split())
     assert report_png(verdict).startswith(b"\x89PNG") and "data:image/png" in report_html(verdict)
 
 
@@ -128,6 +130,7 @@ def test_where_nothing_is_fast_enough_the_speed_points_follow_the_counted_work(v
     verdict = verdict_on(ONCE, exercise=Even)
     assert verdict.points == 4 and verdict.speed["measurable"] is False
     assert "not measurable on this machine" in verdict.rungs[-1].message
+    assert "  ?     speed was not measurable" in report_text(verdict)
     assert verdict_on("def sum_to(n):\n    return 0", exercise=Even).points == 0
 
 
