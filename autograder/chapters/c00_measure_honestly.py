@@ -556,13 +556,14 @@ class RatioInterval(Exercise):
     )
 
     def challenges(self, rng):
-        ratios, sizes = self._ratios(rng, 5, np.ones(5))
-        rows = np.repeat(np.arange(5), 3)  # every data set three times: twice alike, then with more confidence
+        # Two independent bootstraps of so few ratios often agree to the last digit: twenty of them do not.
+        ratios, sizes = self._ratios(rng, 20, np.ones(20))
+        rows = np.repeat(np.arange(20), 3)  # every data set three times: twice alike, then with more confidence
         data = {
             "ratios": ratios[rows],
             "sizes": sizes[rows].tolist(),
-            "confidences": [0.8, 0.8, 0.95] * 5,
-            "seeds": rng.integers(2**31, size=5)[rows].tolist(),
+            "confidences": [0.8, 0.8, 0.95] * 20,
+            "seeds": rng.integers(2**31, size=20)[rows].tolist(),
         }
         yield Challenge(data, decides=(self.REPEATABLE, self.WIDER))
         truth = rng.uniform(0.5, 3, self.DATA_SETS)

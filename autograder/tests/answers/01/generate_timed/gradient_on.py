@@ -1,6 +1,6 @@
 """wrong: everything a backward pass needs is recorded
 points: 5
-message: Nobody trains here
+message: nobody trains
 """
 from autograder import lab
 
