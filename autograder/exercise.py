@@ -189,6 +189,14 @@ def number(value: Any) -> float | None:
     return None
 
 
+def numbers(value: Any) -> list[float] | None:
+    """A list, tuple or one-dimensional array of numbers as floats; None for anything else."""
+    if not isinstance(value, list | tuple) and len(getattr(value, "shape", ())) != 1:
+        return None
+    values = [number(item) for item in value]
+    return None if None in values else values
+
+
 def close(value: Any, expected: float, *, relative: float = 1e-6, absolute: float = 1e-9) -> bool:
     """Whether value is one finite number equal to expected within the larger of both tolerances."""
     got = number(value)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import mean, median
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from autograder.exercise import (
     close,
     describe,
     number,
+    numbers,
 )
 
 
@@ -66,14 +66,6 @@ class DeviceChallenge(Challenge):
     """A challenge whose calls drive a device; the device stays with the judge."""
 
     device: RecordingDevice = field(default_factory=lambda: RecordingDevice(0.0))
-
-
-def _numbers(value: Any) -> list[float] | None:
-    """A list, tuple or one-dimensional array of numbers as floats; None for anything else."""
-    if not isinstance(value, list | tuple) and len(getattr(value, "shape", ())) != 1:
-        return None
-    values = [number(item) for item in value]
-    return None if None in values else values
 
 
 def _same(given: list[float] | None, expected: list[float] | None) -> bool:
@@ -167,7 +159,7 @@ class TimeCalls(Exercise):
         if not took:
             yield from (Rung(name, False, "work() was never called.") for name in self.rungs)
             return
-        given = _numbers(answer)
+        given = numbers(answer)
         if len(took) == warmup + repeats and _same(given, took[warmup:]):
             yield from (Rung(name, True) for name in self.rungs)
             return
@@ -314,7 +306,7 @@ class MedianAndIqr(Exercise):
         if not samples:
             yield Rung(self.EDGES, raised, self._why_empty(answer))
             return
-        given = _numbers(answer)
+        given = numbers(answer)
         if given is None or len(given) != 2:
             why = f"You returned {describe(answer)}; expected two numbers, the median and the interquartile range."
             yield from (Rung(name, False, why) for name in challenge.decides)
@@ -596,7 +588,7 @@ class RatioInterval(Exercise):
         return intervals
 
     def verify(self, challenge, answer):
-        intervals = [_numbers(interval) for interval in answer]
+        intervals = [numbers(interval) for interval in answer]
         for given, interval in zip(answer, intervals, strict=True):
             if interval is None or len(interval) != 2:
                 why = f"ratio_interval returned {describe(given)}; expected two numbers, low and high."

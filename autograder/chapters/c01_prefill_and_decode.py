@@ -20,19 +20,12 @@ from autograder.exercise import (
     close,
     describe,
     number,
+    numbers,
 )
 
 TINY_VOCABULARY = 211  # of shape:tiny
 MOST_TOKENS = 10_000  # of one scripted answer
 STACK_VOCABULARY = 4096  # of the shallow stack that is timed
-
-
-def _numbers(value: Any) -> list[float] | None:
-    """A list, tuple or one-dimensional array of numbers as floats; None for anything else."""
-    if not isinstance(value, list | tuple) and len(getattr(value, "shape", ())) != 1:
-        return None
-    values = [number(item) for item in value]
-    return None if None in values else values
 
 
 class LatencyMetrics(Exercise):
@@ -82,7 +75,7 @@ class LatencyMetrics(Exercise):
         elif complaint := self._not_a_report(answer):
             yield from (Rung(name, False, complaint) for name in challenge.decides)
         elif len(times) == 1:
-            gaps = _numbers(answer["itl"])
+            gaps = numbers(answer["itl"])
             yield Rung(self.EDGES, answer["tpot"] is None and gaps == [], self._why_one_token(answer))
         else:
             tokens, expected_gaps = len(times), np.diff(times)
@@ -92,7 +85,7 @@ class LatencyMetrics(Exercise):
                 close(answer["tpot"], expected_gaps.mean()),
                 self._why_tpot(answer["tpot"], sent, times),
             )
-            gaps = _numbers(answer["itl"])
+            gaps = numbers(answer["itl"])
             ok = gaps is not None and len(gaps) == tokens - 1 and np.allclose(gaps, expected_gaps, 1e-6)
             yield Rung(self.ITL, bool(ok), self._why_itl(answer["itl"], gaps, sent, times))
 
@@ -393,7 +386,7 @@ def _why_tokens(answer, prompt, expected, margins, eos) -> str | None:
     """What is wrong with the tokens; after a near tie (1e-3 of the logits' deviation) any token will do."""
     if not (parts := _parts(answer)):
         return f"return the tuple (tokens, sent, token_times); you returned {describe(answer)}."
-    if (tokens := _numbers(parts[0])) is None:
+    if (tokens := numbers(parts[0])) is None:
         what = describe(parts[0])
         if isinstance(parts[0], list) and parts[0]:
             what += f" whose first is {describe(parts[0][0])}; .item() makes a number of a tensor with one element"
@@ -480,7 +473,7 @@ def _why_times(answer, seen, n: int) -> str | None:
     """What is wrong with sent and the token times, judged by what had happened when the clock was read."""
     if not (parts := _parts(answer)):
         return f"return the tuple (tokens, sent, token_times); you returned {describe(answer)}."
-    sent, times = number(parts[1]), _numbers(parts[2])
+    sent, times = number(parts[1]), numbers(parts[2])
     if sent is None or times is None or len(times) != n:
         return f"expected sent (a number) and {n} token times; you gave {describe(parts[1])} and {describe(parts[2])}."
     if any(moment not in seen.readings for moment in (sent, *times)):
@@ -696,13 +689,13 @@ def _why_median(challenge, calls, result, which: int) -> str | None:
         return f"return a dict from length to (ttft, tpot); you returned {describe(result)}."
     for length in challenge["lengths"]:
         pair = result.get(length)
-        if (numbers := _numbers(pair)) is None or len(numbers) != 2:
+        if (both := numbers(pair)) is None or len(both) != 2:
             return f"for length {length} the dict has {describe(pair)}, expected the pair (ttft, tpot)."
         if not calls[length]:
             return f"nothing was measured for length {length}."
         measured = calls[length][-repeats:]
         expected = float(np.median([getattr(call, name) for call in measured]))
-        pair = numbers
+        pair = both
         if close(pair[which], expected):
             continue
         why = f"{name}: for length {length} you gave {describe(pair[which])}, expected {expected:.4g} s."

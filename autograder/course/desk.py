@@ -21,6 +21,7 @@ from autograder.course.reference import references, source_notebook
 from autograder.exercise import MarkScheme
 from autograder.judge import Cell, Judge, Verdict, report_html, report_text
 from autograder.judge.slicing import slice_for
+from autograder.lab import LabError
 
 
 def unknown(name: str) -> str:
@@ -94,7 +95,10 @@ def serve(requests, say) -> None:
     ) as judge:
         judge.start()
         for line in requests:
-            say(answer(judge, json.loads(line)))
+            try:
+                say(answer(judge, json.loads(line)))
+            except LabError as error:
+                say({"refused": str(error)})
 
 
 def main() -> None:

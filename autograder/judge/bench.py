@@ -183,7 +183,7 @@ def load(learner: types.ModuleType, message: dict) -> dict:
             code = compile(module, file, "exec", flags=message["flags"], dont_inherit=True)
             exec(code, learner.__dict__)
         except BaseException as error:
-            failures.append(raised(error, files) | {"names": names, "file": file, "line": statement.lineno})
+            failures.append(raised(error, files) | {"names": names})
     return {"failures": failures, "missing": [n for n in message["needs"] if not hasattr(learner, n)]}
 
 

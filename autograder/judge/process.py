@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import textwrap
@@ -240,7 +242,7 @@ class Bench:
         self._ready = True
 
     def worker(self, *, memory_bytes: int = 4 << 30) -> Worker:
-        """A fresh worker."""
+        """A fresh worker. Raises BenchError when there is none to be had: that is no learner's fault."""
         if not FORK_IS_SAFE:
             return self._spawn(memory_bytes)
         self.wait_until_ready()
@@ -253,7 +255,7 @@ class Bench:
             pid = wire.receive(self._control, deadline)["pid"]
         except (OSError, wire.WireError) as error:
             ours.close()
-            raise Died(f"the bench is gone ({error})") from None
+            raise BenchError(f"learners' code cannot be run here: the bench is gone ({error})") from None
         return Worker(ours, pid, self)
 
     def _spawn(self, memory_bytes: int) -> Worker:
@@ -365,9 +367,6 @@ def _quietly(method: Callable, *args) -> Any:
 
 
 def _send_program(channel: socket.socket) -> None:
-    import json
-    import struct
-
     here = resources.files("autograder.judge")
     sources = {f"autograder.judge.{name}": (here / f"{name}.py").read_text() for name in ("wire", "bench")}
     data = json.dumps(sources).encode()

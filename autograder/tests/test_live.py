@@ -124,7 +124,7 @@ def test_interrupting_a_check_leaves_the_kernel_usable(run):
     endless = "def latency_metrics(sent, token_times):\n    while True:\n        pass"
     interrupt = (
         "import os, signal, threading\n"
-        "threading.Timer(8, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n" + CHECK
+        "threading.Timer(3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n" + CHECK
     )
     *_, stopped, _, right = run(IMPORT, endless, interrupt, RIGHT, CHECK)
     assert "was stopped" in shown(stopped) or "did not finish" in shown(stopped)
