@@ -22,6 +22,7 @@ from autograder.lab import LabError
 TIERS = ("process", "sandbox", "node")
 BUILT_TIERS = ("process",)
 MAX_TEXT = 2000  # characters of one message
+UNMEASURED = "speed was not measured"
 
 Reference = Callable[[str], Sequence[Cell] | None]
 Progress = Callable[[str, float], None]
@@ -128,12 +129,20 @@ class Judge:
         Raises BenchError when learners' code cannot be run here at all: then nobody must get a mark.
         """
         started = time.monotonic()
-        if exercise.key is not None:
-            verdict = _quiz(exercise, cells)
-        else:
-            verdict = self._judge_code(exercise, slice_for(cells, exercise.names))
+        part = slice_for(cells, exercise.names) if exercise.key is None else None
+        verdict = _quiz(exercise, cells) if part is None else self._judge_code(exercise, part)
+        if awaits_timing(verdict) and self._measure:
+            self._judge_speed(exercise, part, verdict)
         verdict.seconds = time.monotonic() - started
         verdict.tier = self.tier
+        return legible(verdict)
+
+    def time(self, exercise: Exercise, cells: Sequence[Cell], verdict: Verdict) -> Verdict:
+        """The same verdict with its speed measured, where it `awaits_timing`. Raises BenchError like `judge`."""
+        started = time.monotonic()
+        if awaits_timing(verdict):
+            self._judge_speed(exercise, slice_for(cells, exercise.names), verdict)
+            verdict.seconds += time.monotonic() - started
         return legible(verdict)
 
     def _judge_code(self, exercise: Exercise, part: Slice) -> Verdict:
@@ -153,7 +162,7 @@ class Judge:
         if skipped and not verdict.full:
             verdict.note = "; ".join(skipped[:3])
         if exercise.measured:
-            self._judge_speed(exercise, part, verdict)
+            verdict.rungs.append(RungResult(exercise.speed_rung, False, exercise.speed_points, UNMEASURED))
         return verdict
 
     def _climb(self, exercise: Exercise, part: Slice, ladder: Ladder) -> str | None:
@@ -190,10 +199,8 @@ class Judge:
         return doubt
 
     def _judge_speed(self, exercise: Exercise, part: Slice, verdict: Verdict) -> None:
-        """Add the speed rung, its points and what was measured to a verdict."""
-        if not self._measure:
-            verdict.note = "; ".join(filter(None, [verdict.note, "speed was not measured"]))
-            return
+        """Decide the speed rung, which comes last, and add its points and what was measured to a verdict."""
+        verdict.rungs.pop()
         share, message, review = self._speed_of(exercise, part, verdict)
         verdict.points += share * exercise.speed_points
         verdict.rungs.append(RungResult(exercise.speed_rung, share == 1.0, exercise.speed_points, message))
@@ -266,6 +273,11 @@ class Untouched(Exception):
     """Every challenge met the stub."""
 
 
+def awaits_timing(verdict: Verdict) -> bool:
+    """Whether only the speed of this verdict is still to be measured."""
+    return bool(verdict.rungs) and verdict.rungs[-1].message == UNMEASURED
+
+
 def judge_notebook(
     cells: Sequence[Cell],
     chapter: Chapter,
@@ -289,6 +301,24 @@ def judge_notebook(
             inner("checking", 0.0)
             verdicts.append(judge.judge(exercise, cells))
     return Report(chapter.slug, tier, verdicts)
+
+
+def time_notebook(
+    cells: Sequence[Cell],
+    chapter: Chapter,
+    report: Report,
+    *,
+    reference: Reference | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """A report of `judge_notebook(..., measure=False)` with the speeds that it still awaits."""
+    tell = progress or (lambda text, fraction: None)
+    with Judge(tier=report.tier, reference=reference, progress=tell) as judge:
+        timed = [
+            judge.time(exercise, cells, verdict)
+            for exercise, verdict in zip(chapter.exercises, report.verdicts, strict=True)
+        ]
+    return Report(report.chapter, report.tier, timed)
 
 
 def _refused(exercise: Exercise, reason: str, outcome: str) -> Verdict:
