@@ -12,6 +12,7 @@ import numpy as np
 
 from autograder import lab
 from autograder.exercise import Challenge, Chapter, Exercise, Raised, Rung, describe
+from autograder.judge import sandbox
 from autograder.judge.measuring import CourseFailed, Measurement, Wrong
 from autograder.judge.notebook import Cell
 from autograder.judge.process import Bench, Died, Failure, TimedOut
@@ -20,7 +21,6 @@ from autograder.judge.verdict import Report, RungResult, Verdict
 from autograder.lab import LabError
 
 TIERS = ("process", "sandbox", "node")
-BUILT_TIERS = ("process",)
 MAX_TEXT = 2000  # characters of one message
 UNMEASURED = "speed was not measured"
 
@@ -29,7 +29,7 @@ Progress = Callable[[str, float], None]
 
 
 class TierError(LabError):
-    """The isolation asked for is not to be had here."""
+    """The isolation asked for is not to be had here; one sentence."""
 
 
 @dataclass
@@ -86,9 +86,10 @@ class Judge:
     ) -> None:
         if tier not in TIERS:
             raise TierError(f"there is no tier {tier!r}; there are {', '.join(TIERS)}")
-        if tier not in BUILT_TIERS:
-            raise TierError(f"the {tier} tier cannot be used here yet; `--tier process` can")
+        if tier != "process" and (why := sandbox.why_not()):
+            raise TierError(f"the {tier} tier cannot be used here, for {why}")
         self.tier = tier
+        self._walled = tier != "process"
         self._measure = measure
         self._reference = reference or (lambda name: None)
         self._progress = progress or (lambda text, fraction: None)
@@ -115,7 +116,7 @@ class Judge:
         if self._learner is None or not self._learner.alive:
             if self._learner is not None:
                 self._learner.close()
-            self._learner = Bench(threads=self._threads)
+            self._learner = Bench(threads=self._threads, walled=self._walled)
 
     def _bench(self) -> Bench:
         """The learner's bench, ready; a new one when the last submission's code has ended it. Raises BenchError."""
@@ -167,7 +168,7 @@ class Judge:
 
     def _climb(self, exercise: Exercise, part: Slice, ladder: Ladder) -> str | None:
         """Put every challenge to the learner's code. Returns why a person must look, or None."""
-        worker = self._bench().worker(memory_bytes=exercise.memory_bytes)
+        worker = self._bench().worker(memory_bytes=exercise.memory_bytes, cpu_seconds=exercise.seconds * self._threads)
         deadline = time.monotonic() + exercise.seconds
         untouched, doubt = [], None
         try:
@@ -218,7 +219,7 @@ class Judge:
             reference = None
         bench = self._bench()
         if self._course is None:
-            self._course = Bench(threads=self._threads, shared=True)
+            self._course = Bench(threads=self._threads, shared=True, walled=self._walled)
         rng = np.random.default_rng(secrets.randbits(128))
         measurement = None
         try:
