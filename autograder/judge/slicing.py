@@ -28,7 +28,13 @@ CHANGES_FIRST = {"delattr", "heapify", "heappop", "heappush", "insort", "next", 
 SETTINGS = {"setrecursionlimit", "set_default_device", "set_default_dtype", "set_float32_matmul_precision"}
 SETTINGS |= {"set_grad_enabled", "set_num_interop_threads", "set_num_threads", "use_deterministic_algorithms"}
 
-Call = tuple[str, set[str]]  # an own function called for its effect, and the names in its arguments
+# Functions whose result is made of their arguments' parts.
+PASSES_ON = {"enumerate", "iter", "list", "next", "reversed", "sorted", "tuple", "zip"}
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+# A function called for its effect, and the names that reach it, by place or by keyword.
+Call = tuple[str, list[tuple[int | str | None, set[str]]]]
 
 
 @dataclass
@@ -42,13 +48,11 @@ class Statement:
     uses: set[str]
     replaces: set[str]  # names it binds anew without looking at what they were
     changes: set[str]  # names whose objects it changes; a `def`, when it is called
-    calls: list[Call]
+    calls: list[Call]  # likewise
     star: bool = False  # it binds nobody knows what
     setting: bool = False  # of the process, for everything after it
     defines: bool = False  # a `def`: what its body uses is used later, when it is called
     declares: set[str] = field(default_factory=set)  # names declared global in a `def`, bound when it is called
-    parameters: set[str] = field(default_factory=set)  # of a `def`, and those within it
-    decorations: list[Call] = field(default_factory=list)  # of a `def`
 
     @property
     def always(self) -> bool:
@@ -172,14 +176,11 @@ def _statement(cell: int, index: int, node: ast.stmt) -> Statement:
         if node.name not in _header_names(node):
             uses.discard(node.name)  # inside its body its own name means the new function
         declares = {name for inner in ast.walk(node) if isinstance(inner, ast.Global) for name in inner.names}
-        parameters = {inner.arg for inner in ast.walk(node) if isinstance(inner, ast.arg)}
-        body, header = ast.Module(node.body, []), _header(node)
-        changes, calls, decorations = _changed(body), _calls(body), _calls(header)
-        binds |= _changed(header)
+        body, replaces = ast.Module(node.body, []), {node.name} - uses
+        changes = _with_sources(_changed(body), _sources([body]))
         return Statement(
-            cell, index, node, binds, uses, {node.name} - uses, changes, calls,
-            defines=True, declares=declares, parameters=parameters, decorations=decorations,
-        )  # fmt: skip
+            cell, index, node, binds, uses, replaces, changes, _calls(body), defines=True, declares=declares
+        )
     body = node
     if isinstance(node, ast.ClassDef):  # its methods are not called yet
         now = [inner for inner in node.body if not isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -191,7 +192,7 @@ def _statement(cell: int, index: int, node: ast.stmt) -> Statement:
 
 def _is_star(node: ast.stmt) -> bool:
     """Whether it binds names that cannot be read off it: a star import, `exec(...)`, `globals()[...] = ...`."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    if isinstance(node, Definition):
         return False
     for inner in ast.walk(node):
         match inner:
@@ -217,19 +218,16 @@ def _bind_what_is_changed(statements: list[Statement]) -> None:
             functions.setdefault(statement.node.name, []).append(statement)
     _follow_calls(functions)
     imported, defined = _names_of_code(statements)
-    sources = _sources(statements, imported | defined)
+    sources = _sources(s.node for s in statements if not isinstance(s.node, Definition))
+    sources = {name: parts - imported - defined for name, parts in sources.items()}
     for statement in statements:
         if statement.defines:
-            changes = _changed_by(statement.decorations, functions)
+            header = _header(statement.node)
+            changes = _changed(header) | _changed_by(_calls(header), functions)
         else:
             changes = statement.changes | _changed_by(statement.calls, functions)
             statement.binds |= _declared_by(statement.uses, functions)
-        waiting, seen = list(changes - imported), set()
-        while waiting:
-            if (name := waiting.pop()) not in seen:
-                seen.add(name)
-                waiting.extend(sources.get(name, ()))
-        statement.binds |= seen
+        statement.binds |= _with_sources(changes - imported, sources)
 
 
 def _follow_calls(functions: dict[str, list[Statement]]) -> None:
@@ -259,8 +257,10 @@ def _changed_by(calls: list[Call], functions: dict[str, list[Statement]]) -> set
     for name, arguments in calls:
         for function in functions.get(name, ()):
             changed |= function.changes & function.uses
-            if function.changes & function.parameters:
-                changed |= arguments
+            parameters = dict(enumerate([*function.node.args.posonlyargs, *function.node.args.args]))
+            for place, names in arguments:
+                if (parameters[place].arg if place in parameters else place) in function.changes:
+                    changed |= names
     return changed
 
 
@@ -275,29 +275,36 @@ def _names_of_code(statements: list[Statement]) -> tuple[set[str], set[str]]:
     return imported, defined
 
 
-def _sources(statements: list[Statement], code: set[str]) -> dict[str, set[str]]:
+def _sources(nodes: Iterable[ast.AST]) -> dict[str, set[str]]:
     """Name -> names of what it may be, or be a part of: `row = table[0]`, `for layer in model.layers`, `a = b = []`."""
     sources: dict[str, set[str]] = {}
-    for statement in statements:
-        if statement.defines or isinstance(statement.node, ast.ClassDef):
-            continue
-        for inner in ast.walk(statement.node):
-            match inner:
-                case ast.Assign(targets=targets, value=value):
-                    pass
-                case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.For(target=target, iter=value):
-                    targets = [target]
-                case _:
-                    continue
-            names = [_plain_names([target]) for target in targets]
-            for some in names:
-                others = set(_roots(value)).union(*(other for other in names if other is not some))
-                for name in some:
-                    sources.setdefault(name, set()).update(others - code)
+    for inner in (inner for node in nodes for inner in ast.walk(node)):
+        match inner:
+            case ast.Assign(targets=targets, value=value):
+                pass
+            case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.For(target=target, iter=value):
+                targets = [target]
+            case _:
+                continue
+        names = [_plain_names([target]) for target in targets]
+        for some in names:
+            others = set(_roots(value)).union(*(other for other in names if other is not some))
+            for name in some:
+                sources.setdefault(name, set()).update(others)
     return sources
 
 
-def _header(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast.Module:
+def _with_sources(names: set[str], sources: dict[str, set[str]]) -> set[str]:
+    """Names, and whatever their objects may be a part of."""
+    waiting, seen = list(names), set()
+    while waiting:
+        if (name := waiting.pop()) not in seen:
+            seen.add(name)
+            waiting.extend(sources.get(name, ()))
+    return seen
+
+
+def _header(node: Definition) -> ast.Module:
     """Decorators as calls: `@register` and `@double.register` are made for what they change."""
     calls = [d if isinstance(d, ast.Call) else ast.Call(d, [], []) for d in node.decorator_list]
     return ast.Module([ast.Expr(call) for call in calls], [])
@@ -311,7 +318,7 @@ def _header_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 
 def _names(node: ast.stmt) -> tuple[set[str], set[str]]:
     """(bound, used) global names of one top-level statement."""
-    defines = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    defines = isinstance(node, Definition)
     binds = {name for target in _targets(_header(node) if defines else node) for name in _roots(target)}
     try:
         with warnings.catch_warnings():
@@ -378,37 +385,36 @@ def _changed(node: ast.AST) -> set[str]:
 
 
 def _calls(node: ast.AST) -> list[Call]:
-    """Functions called by name without a use of their results, and the names in their arguments."""
-    return [
-        (inner.value.func.id, {name for argument in _arguments(inner.value) for name in _roots(argument)})
-        for inner in ast.walk(node)
-        if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call) and isinstance(inner.value.func, ast.Name)
-    ]
-
-
-def _arguments(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(keyword.value for keyword in call.keywords)]
+    """Functions called by name without a use of their results."""
+    calls: list[Call] = []
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=arguments, keywords=keywords)):
+                reached = [*enumerate(arguments), *((keyword.arg, keyword.value) for keyword in keywords)]
+                calls.append((name, [(place, set(_roots(argument))) for place, argument in reached]))
+    return calls
 
 
 def _roots(reached: ast.expr) -> Iterator[str]:
     """Names whose objects an expression may be, or be a part of: `a` of `a.b[0]`, `a.b()`, `next(a)` and `(a, 1)`."""
+    parts: list[ast.expr] = []
     while not isinstance(reached, ast.Name):
         match reached:
             case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Starred(value=inner):
                 reached = inner
-            case ast.Call(func=function):
-                for argument in _arguments(reached):
-                    yield from _roots(argument)
-                if isinstance(function, ast.Name):
-                    return
-                reached = function
-            case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                for part in parts:
-                    yield from _roots(part)
-                return
-            case _:
-                return
+                continue
+            case ast.Call(func=ast.Attribute(value=inner), args=arguments, keywords=keywords):
+                parts += [*arguments, *(keyword.value for keyword in keywords), inner]
+            case ast.Call(func=ast.Name(id=name), args=arguments) if name in PASSES_ON:
+                parts += arguments
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                parts += elements
+        if not parts:
+            return
+        reached = parts.pop()
     yield reached.id
+    for part in parts:
+        yield from _roots(part)
 
 
 def _plain_targets(node: ast.stmt) -> set[str]:

@@ -241,6 +241,19 @@ CORPUS = {
         "for layer in layers:\n    layer.scale = 1",
         "def answer():\n    return layers[1].scale",
     ],
+    "every layer of a model changed by an own function": [
+        "class Layer:\n    scale = 0\nlayers = [Layer(), Layer()]",
+        "def quantize(layers, *, to):\n    for i, layer in enumerate(layers):\n        layer.scale = to",
+        "quantize(layers=layers, to=1)",
+        "def answer():\n    return layers[1].scale",
+    ],
+    "a model trained": [
+        "import torch\nmodel = torch.nn.Linear(1, 1, bias=False)",
+        "opt = torch.optim.SGD(model.parameters(), lr=0.5)",
+        "for step in range(50):\n    opt.zero_grad()\n    loss = (model(torch.ones(1)) - 1).square().sum()\n"
+        "    loss.backward()\n    opt.step()",
+        "def answer():\n    return round(model(torch.ones(1)).item())",
+    ],
     # global state
     "a global set through two functions": [
         "def init():\n    global one\n    one = 1\ndef setup():\n    init()",
@@ -457,6 +470,21 @@ NOT_NEEDED = {
         "LENGTHS = [1, 2]\ndef answer():\n    return LENGTHS[0]",
         "def show(values, get):\n    rows = []\n    for value in values:\n        rows.append(get() / 0)",
         "show(LENGTHS, answer)",
+    ],
+    "a plot by an own function": [
+        "LENGTHS = [1, 2]\ndef answer():\n    return LENGTHS[0]",
+        "def draw(ax, values):\n    ax.plot(values)\n    ax.set_title('speed')",
+        "ax = 1 / 0\ndraw(ax, LENGTHS)",
+    ],
+    "a decorated demonstration": [
+        "import torch\nmodel = 1 / 0",
+        "@torch.no_grad()\ndef sweep():\n    return model",
+        "def answer():\n    return int(torch.ones(1))",
+    ],
+    "a measurement of the answer": [
+        "def answer():\n    return 1",
+        "def time_calls(work):\n    times = [work() / 0 for _ in range(3)]\n    times.sort()\n    return times",
+        "times = time_calls(answer)\ntimes.sort()\ntime_calls(answer)",
     ],
     "the end of the session": ["def answer():\n    return 1", "raise SystemExit", "quit()"],
     "parameters and local names named like globals": [
