@@ -100,7 +100,10 @@ def parsed(source: str) -> ast.Module:
 
 
 def plain_python(source: str) -> str:
-    """A cell as plain Python: timing magics give way to the code they time, other magics to nothing that binds."""
+    """A cell as plain Python: `%%time` and its like give way to the code they time, other magics to nothing that binds.
+
+    So does all of a `%%timeit` cell: a notebook keeps no name of it either.
+    """
     source = source.replace("\r\n", "\n").replace("\0", "")
     timed = TIMED.match(source)
     if timed:
