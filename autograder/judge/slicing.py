@@ -24,9 +24,9 @@ CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert"
 CHANGES |= {"manual_seed", "reverse", "seed", "setdefault", "sort", "update"}
 # Functions that change what their first argument holds, besides torch's own, whose names end in `_`.
 CHANGES_FIRST = {"delattr", "heapify", "heappop", "heappush", "insort", "next", "setattr", "shuffle"}
-# Calls that set up the process for everything after them.
+# Calls that set up the process for everything after them. The number of threads is the judge's to set.
 SETTINGS = {"setrecursionlimit", "set_default_device", "set_default_dtype", "set_float32_matmul_precision"}
-SETTINGS |= {"set_grad_enabled", "set_num_interop_threads", "set_num_threads", "use_deterministic_algorithms"}
+SETTINGS |= {"set_grad_enabled", "use_deterministic_algorithms"}
 
 # Functions whose result is made of their arguments' parts.
 PASSES_ON = {"enumerate", "iter", "list", "next", "reversed", "sorted", "tuple", "zip"}
@@ -365,11 +365,16 @@ def _targets(node: ast.AST) -> Iterator[ast.expr]:
                 yield inner
             case ast.NamedExpr(target=target) | ast.AugAssign(target=target):
                 yield target
-            case ast.Call(func=ast.Attribute(value=changed, attr=method)) if method in CHANGES:
+            case ast.Call(func=ast.Attribute(value=changed, attr=method)) if method in CHANGES and not _is_new(changed):
                 yield changed
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[changed, *_]):
                 if name in CHANGES_FIRST or name.endswith("_"):
                     yield changed
+
+
+def _is_new(target: ast.expr) -> bool:
+    """Whether a call may have made it: `torch.Generator().manual_seed(0)` changes nothing in torch."""
+    return any(isinstance(inner, ast.Call) for inner in ast.walk(target))
 
 
 def _changed(node: ast.AST) -> set[str]:
@@ -379,7 +384,7 @@ def _changed(node: ast.AST) -> set[str]:
         match inner:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=target))):
                 changed.update(_roots(target))
-            case ast.Call(func=ast.Attribute(value=target, attr=method)) if method.endswith("_"):
+            case ast.Call(func=ast.Attribute(value=target, attr=method)) if method in CHANGES or method.endswith("_"):
                 changed.update(_roots(target))
     return changed
 

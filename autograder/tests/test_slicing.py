@@ -22,10 +22,10 @@ def nothing_learners_code_sets_stays(monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     monkeypatch.setenv("LEVEL", "0")
     monkeypatch.setattr(math, "one", 0, raising=False)
-    threads = torch.get_num_threads()
+    precision = torch.get_float32_matmul_precision()
     with decimal.localcontext():
         yield
-    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
 
 
 def run(*sources: str, needs: str = "answer"):
@@ -298,9 +298,9 @@ CORPUS = {
         "def answer():\n    return int(first == second)",
     ],
     "a setting of the process": [
-        "import torch\ntorch.set_num_threads(1)",
+        "import torch\ntorch.set_float32_matmul_precision('medium')",
         "import torch as t",
-        "def answer():\n    return t.get_num_threads()",
+        "def answer():\n    return int(t.get_float32_matmul_precision() == 'medium')",
     ],
     "a setting through a call": [
         "import decimal\ndecimal.getcontext().prec = 1",
@@ -485,6 +485,11 @@ NOT_NEEDED = {
         "def answer():\n    return 1",
         "def time_calls(work):\n    times = [work() / 0 for _ in range(3)]\n    times.sort()\n    return times",
         "times = time_calls(answer)\ntimes.sort()\ntime_calls(answer)",
+    ],
+    "a demonstration with a seed of its own": [
+        "import torch\ndef answer():\n    return int(torch.ones(1))",
+        "torch.set_num_threads(1 / 0)",
+        "noise = torch.rand(1 / 0, generator=torch.Generator().manual_seed(0))\nnoise.clamp_(0)",
     ],
     "the end of the session": ["def answer():\n    return 1", "raise SystemExit", "quit()"],
     "parameters and local names named like globals": [
