@@ -8,9 +8,11 @@ source is sent to a bare interpreter together with `wire`'s, so nothing of the j
 from __future__ import annotations
 
 import ast
+import asyncio
 import builtins
 import contextlib
 import ctypes
+import inspect
 import linecache
 import os
 import resource
@@ -197,8 +199,11 @@ def load(learner: types.ModuleType, message: dict) -> dict:
         file = message["cells"][cell]["file"]
         try:
             module = ast.Module([statement], type_ignores=[])
-            code = compile(module, file, "exec", flags=message["flags"], dont_inherit=True)
-            exec(code, learner.__dict__)
+            flags = message["flags"] | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            code = compile(module, file, "exec", flags=flags, dont_inherit=True)
+            result = eval(code, learner.__dict__)
+            if code.co_flags & inspect.CO_COROUTINE:
+                asyncio.run(result)
         except BaseException as error:
             failures.append(raised(error, files) | {"names": names})
     return {"failures": failures, "missing": [n for n in message["needs"] if not hasattr(learner, n)]}
