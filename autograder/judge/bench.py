@@ -93,10 +93,21 @@ def _import_heavy_things(preload: list[str]) -> None:
     import transformers.cache_utils
     import transformers.models.llama.modeling_llama  # noqa: F401
 
+    import autograder
     from autograder import lab
 
+    for name in autograder.__all__:  # a notebook's first cell imports these; what they need is not here
+        setattr(autograder, name, _absent(name))
     for name in preload:
         lab.models.preload(name)
+
+
+def _absent(name: str):
+    def absent(*args, **kwargs):
+        raise RuntimeError(f"{name}(...) cannot be called from an answer")
+
+    absent.__name__ = name
+    return absent
 
 
 def _own_compile_cache(warmed: str) -> str:

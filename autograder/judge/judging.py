@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import psutil
 
 from autograder import lab
 from autograder.exercise import Challenge, Chapter, Exercise, Raised, Rung, describe
@@ -22,6 +23,7 @@ from autograder.lab import LabError
 
 TIERS = ("process", "sandbox", "node")
 MAX_TEXT = 2000  # characters of one message
+QUIET_PERCENT, QUIET_SECONDS = 10, 60  # at the node tier: how idle the machine must be, and how long that may take
 UNMEASURED = "speed was not measured"
 
 Reference = Callable[[str], Sequence[Cell] | None]
@@ -218,6 +220,8 @@ class Judge:
         if reference is not None and reference.missing:
             reference = None
         bench = self._bench()
+        if self.tier == "node" and (busy := self._busy()):
+            return 0.0, f"speed was not measured, for {busy}", busy
         if self._course is None:
             self._course = Bench(threads=self._threads, shared=True, walled=self._walled)
         rng = np.random.default_rng(secrets.randbits(128))
@@ -253,8 +257,18 @@ class Judge:
                 "the counted work above; a check on a quiet machine measures."
             )
             return share, message, None
+        decision = replace(decision, review=decision.review or _disagreement(exercise, verdict, decision))
         verdict.speed = _speed_facts(decision) | facts
         return decision.share, _speed_message(decision), decision.review
+
+    def _busy(self) -> str | None:
+        """Why the machine is not this judge's alone, after waiting for others to finish; None when it is."""
+        until = time.monotonic() + QUIET_SECONDS
+        while (load := psutil.cpu_percent(interval=0.5)) > QUIET_PERCENT:
+            self._progress(f"waiting for a quiet machine ({load:.0f}% busy)", 0.0)
+            if time.monotonic() > until:
+                return f"other programs kept this machine {load:.0f}% busy, and the node tier wants it alone"
+        return None
 
     def _why_missing(self, part: Slice) -> str:
         name = part.missing[0]
@@ -373,6 +387,16 @@ def _bandwidth(exercise: Exercise) -> float | None:
         return None
     card = lab.machine_card()
     return card.bandwidth if card.quiet else None
+
+
+def _disagreement(exercise: Exercise, verdict: Verdict, decision) -> str | None:
+    """Why a person must look when the counted work, which the learner's own process counts, is right and slow."""
+    right = {rung.name for rung in verdict.rungs if rung.ok}
+    if not exercise.counted or not right.issuperset(exercise.counted) or decision.reference_ratio is None:
+        return None
+    if decision.share > 0 or decision.noisy:
+        return None
+    return "it counts as the fast way and takes as long as the slow one: were the counts made up?"
 
 
 def _speed_facts(decision) -> dict:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -128,6 +129,10 @@ class Worker:
         if "raised" in reply:
             return _raised(reply["raised"])
         return reply.get("answer")
+
+    def memory_bytes(self) -> int:
+        """Main memory that this process and those below it hold, what they share with the bench counted in."""
+        return sum(memory_bytes(process.pid) for process in tree(self.pid))
 
     def stop_one(self) -> None:
         """Freeze this process (for the course's own workers, which start no others)."""
@@ -413,6 +418,14 @@ def tree(pid: int) -> list[psutil.Process]:
         return [root, *root.children(recursive=True)]
     except psutil.Error:
         return []
+
+
+def memory_bytes(pid: int) -> int:
+    """Main memory that a process holds, files left out; 0 when it is gone or the system does not say."""
+    try:
+        return sandbox.held_memory(Path(f"/proc/{pid}/status").read_text())
+    except OSError:
+        return 0
 
 
 def freeze(processes: Callable[[], list[psutil.Process]]) -> None:

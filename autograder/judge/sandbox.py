@@ -114,7 +114,7 @@ class Sandbox:
 
     def memory_bytes(self) -> int:
         """Main memory in use by all processes and folders in there, shared pages counted once."""
-        in_processes = sum(_cheap_memory(status) for status in self._inside("status"))
+        in_processes = sum(held_memory(status) for status in self._inside("status"))
         if in_processes > self._cheap_enough:
             in_processes = sum(_exact_memory(rollup) for rollup in self._inside("smaps_rollup"))
         return in_processes + sum(self._used(folder) for folder in ("tmp", "dev/shm"))
@@ -317,8 +317,8 @@ def _innermost_pid(pid: int) -> int | None:
     return None
 
 
-def _cheap_memory(status: str) -> int:
-    """Bytes of private and shared memory that a process has in use, pages shared with others counted again."""
+def held_memory(status: str) -> int:
+    """Bytes a process has in use, from its status file; pages it shares with others count in full, files do not."""
     return sum(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(("RssAnon", "RssShmem")))
 
 

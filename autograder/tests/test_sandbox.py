@@ -21,6 +21,7 @@ from autograder import lab
 from autograder.exercise import Challenge, Exercise, Raised, Rung
 from autograder.judge import Cell, Judge, TierError, sandbox
 from autograder.judge.process import Bench, Died
+from autograder.tests.processes import still_running
 
 pytestmark = [pytest.mark.cheats, pytest.mark.skipif(sys.platform != "linux", reason="sandboxes need Linux")]
 REPOSITORY = Path(__file__).parents[2]
@@ -448,8 +449,7 @@ def test_closing_ends_everything_at_once_and_gives_the_place_back():
     processes, number, uid = inside(probe), bench._home._slot.number, bench._home.uid
     assert len(processes) >= 3  # bench, worker, daemon
     bench.close()
-    _, left = psutil.wait_procs(processes, timeout=5)
-    assert not left
+    assert not still_running(processes)
     assert not ROOT or not [p for p in psutil.process_iter(["uids"]) if p.info["uids"] and p.info["uids"].real == uid]
     slot = sandbox.Slot()
     assert slot.number <= number
@@ -472,10 +472,7 @@ def test_a_sandbox_does_not_outlive_its_judge(how):
     judge.send_signal(how)
     judge.wait(timeout=10)
     judge.stdout.close()
-    _, left = psutil.wait_procs(below, timeout=10)
-    for process in left:
-        process.kill()
-    assert len(below) >= 5 and not left
+    assert len(below) >= 5 and not still_running(below)
 
 
 # the compile cache
