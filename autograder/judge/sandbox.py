@@ -238,11 +238,11 @@ def _walls(slot: Slot, calls: int) -> list[str]:
         walls += ["--unshare-user", "--disable-userns"]
     else:
         walls += ["--cap-drop", "ALL", *_options("--cap-add", ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"])]
-    walls += [*_mounts(), "--proc", "/proc", "--dev", "/dev"]
+    walls += ["--proc", "/proc", "--dev", "/dev"]
     walls += [word for device in _gpu_devices() for word in ("--dev-bind", device, device)]
     for folder, size in (("/dev/shm", SHARED_BYTES), ("/tmp", SCRATCH_BYTES)):
         walls += ["--perms", "1777", "--size", str(size), "--tmpfs", folder]
-    walls += ["--remount-ro", "/dev", "--remount-ro", "/"]
+    walls += [*_mounts(), "--remount-ro", "/dev", "--remount-ro", "/"]  # after /tmp: the course may lie below it
     return [*walls, "--seccomp", str(calls), "--chdir", "/tmp"]
 
 
@@ -254,11 +254,12 @@ def _options(name: str, values: list[str]) -> Iterator[str]:
 def _mounts() -> list[str]:
     """The allow-list: interpreter, packages, compiler, model, and of this package only what notebooks import."""
     words: list[str] = []
-    made: set[Path] = {Path("/")}
+    shown: set[Path] = set()
+    made: set[Path] = {Path("/"), Path("/tmp")}
 
     def parents(path: Path) -> None:
         for folder in reversed(path.parents):
-            if folder not in made:
+            if folder not in made and not shown.intersection((folder, *folder.parents)):
                 words.extend(["--perms", "0755", "--dir", str(folder)])
                 made.add(folder)
 
@@ -271,7 +272,6 @@ def _mounts() -> list[str]:
         made.add(path)
         shown.add(path)
 
-    shown: set[Path] = set()
     for path in _shown_paths():
         if path.exists():
             show(path)
