@@ -20,7 +20,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 import types
 import warnings
@@ -44,10 +43,10 @@ def main(fd: int) -> None:
     _keep_orphans()
     for name, most in greeting["limits"].items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
-    scratch = _own_compile_cache(greeting["compile_cache"])
-    _import_heavy_things(greeting["preload"])
-    send(control, {"ready": os.getpid(), "scratch": scratch})
     try:
+        _copy_compile_cache(greeting["compile_cache"], greeting["scratch"])
+        _import_heavy_things(greeting["preload"])
+        send(control, {"ready": os.getpid()})
         while True:
             message = receive(control)
             if message["do"] == "fork":
@@ -56,7 +55,7 @@ def main(fd: int) -> None:
                 send(control, {"status": _reap(message["pid"])})
     except Closed:
         _end_everything_below()
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(greeting["scratch"], ignore_errors=True)
 
 
 def _end_everything_below() -> None:
@@ -110,13 +109,12 @@ def _absent(name: str):
     return absent
 
 
-def _own_compile_cache(warmed: str) -> str:
-    """A folder with a copy of the warmed compile cache, for this bench alone: it holds code, so it is never shared."""
-    scratch = tempfile.mkdtemp(prefix="autograder-bench-")
+def _copy_compile_cache(warmed: str, scratch: str) -> None:
+    """Make the folder `scratch` with a copy of the warmed compile cache: it holds code, so it is never shared."""
+    os.mkdir(scratch, 0o700)
     own = os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(scratch, "compile")
     if os.path.isdir(warmed):
         shutil.copytree(warmed, own)
-    return scratch
 
 
 def _fork(control: socket.socket, wanted: dict) -> None:

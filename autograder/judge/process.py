@@ -6,12 +6,14 @@ import inspect
 import json
 import math
 import os
+import secrets
 import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable
@@ -265,11 +267,18 @@ class Bench:
     ) -> None:
         self._shared = shared
         self._walled = walled
-        self._greeting = {"preload": list(preload), "limits": LIMITS if walled else {}, "compile_cache": _warmed()}
+        self._scratch = os.path.join(
+            "/tmp" if walled else tempfile.gettempdir(), f"autograder-bench-{secrets.token_hex(8)}"
+        )
+        self._greeting = {
+            "preload": list(preload),
+            "limits": LIMITS if walled else {},
+            "compile_cache": str(lab.setup.compile_cache()),
+            "scratch": self._scratch,
+        }
         self._threads = threads
         self._spawned: list[Bare | sandbox.Sandbox] = []
         self._own: psutil.Process | None = None  # the bench's own process
-        self._scratch: str | None = None
         self._memory_limit = 0
         self.overrun = ""  # why everything on this bench was ended, in words
         self._home, self._control = self._start("main") if FORK_IS_SAFE else (None, None)
@@ -303,7 +312,6 @@ class Bench:
             why = f"learners' code cannot be run here ({error}); `autograder doctor` says what is missing"
             raise BenchError(why) from None
         self._own = self._home.process_of(ready["ready"])
-        self._scratch = ready["scratch"]
         if self._walled and not self._shared:
             self._home.watch(lambda: self._memory_limit + MEMORY_MARGIN, self._end_for_memory)
         self._ready = True
@@ -381,7 +389,7 @@ class Bench:
             self._control.close()
         for home in self._homes():
             home.kill()
-        if self._scratch and not self._walled:
+        if not self._walled:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
 
@@ -396,11 +404,6 @@ def _added(threads: int | None) -> dict[str, str]:
     if threads:
         added |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     return added
-
-
-def _warmed() -> str:
-    """The warmed compile cache, of which each bench makes a copy."""
-    return str(lab.setup.compile_cache())
 
 
 def function_source(function: Callable) -> tuple[str, str]:
