@@ -38,7 +38,7 @@ MEMORY_MARGIN = 1 << 30  # of the bench itself, and of the folders in its sandbo
 LIMITS = {  # in a sandbox, per process; on processes, threads included, for the whole of it
     "NPROC": sandbox.PROCESSES,
     "FSIZE": sandbox.SCRATCH_BYTES,
-    "NOFILE": 1024,
+    "NOFILE": 256,
     "MEMLOCK": 1 << 20,
     "MSGQUEUE": 0,
     "CORE": 0,
@@ -280,6 +280,7 @@ class Bench:
         self._spawned: list[Bare | sandbox.Sandbox] = []
         self._own: psutil.Process | None = None  # the bench's own process
         self._memory_limit = 0
+        self._gone = False  # it did not answer when its last worker had been closed
         self.overrun = ""  # why everything on this bench was ended, in words
         self._home, self._control = self._start("main") if FORK_IS_SAFE else (None, None)
         self._ready = not FORK_IS_SAFE
@@ -289,7 +290,9 @@ class Bench:
         with theirs:
             program = [sys.executable, "-I", "-c", BOOTSTRAP, str(theirs.fileno()), entry]
             if self._walled:
-                home = sandbox.start(program, [theirs.fileno()], sandbox.environment(_added(self._threads)))
+                home = sandbox.start(
+                    program, [theirs.fileno()], sandbox.environment(_added(self._threads)), self._threads
+                )
             else:
                 home = Bare(program, [theirs.fileno()], bench_environment(self._threads))
         _send_program(ours)
@@ -298,7 +301,7 @@ class Bench:
     @property
     def alive(self) -> bool:
         """Whether the bench can still fork workers."""
-        return self._home is None or self._home.alive
+        return self._home is None or (self._home.alive and not self._gone)
 
     def wait_until_ready(self) -> None:
         """Block until the imports are done. Raises BenchError when the bench could not start."""
@@ -353,6 +356,7 @@ class Bench:
             wire.send(self._control, {"do": "reap", "pid": worker.inner_pid}, deadline)
             return wire.receive(self._control, deadline)["status"]
         except wire.WireError:
+            self._gone = True
             return None
 
     def forget(self, worker: Worker) -> None:

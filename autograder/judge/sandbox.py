@@ -31,6 +31,7 @@ from autograder import lab
 SCRATCH_BYTES = 256 << 20  # of /tmp, and the longest file
 SHARED_BYTES = 64 << 20  # of /dev/shm
 PROCESSES = 256  # threads included
+INODE_BYTES = 1024  # of the kernel's memory, for each file however empty
 LOOK_SECONDS = 0.1
 FIRST_UIDS = (2_000_000_000, 900_000, 61_000)  # where nobody has a uid, the first that can be had here
 SLOTS = 512
@@ -49,11 +50,14 @@ INHERITED = ("LANG", "TZ", "COURSE_MODEL", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIB
 _starter = ThreadPoolExecutor(1, thread_name_prefix="sandbox-starter")
 
 
-def start(program: list[str], fds: list[int], environment: dict[str, str]) -> Sandbox:
-    """A program in a sandbox of its own that ends with this process. It keeps the open files `fds`."""
+def start(program: list[str], fds: list[int], environment: dict[str, str], cores: int | None = None) -> Sandbox:
+    """A program in a sandbox of its own that ends with this process. It keeps the open files `fds`.
+
+    cores: how many it may use, none of which another sandbox of this machine with as few cores uses; None for all.
+    """
     slot = Slot()
     try:
-        return Sandbox(slot, _starter.submit(_spawn, slot, program, fds, environment).result())
+        return Sandbox(slot, _starter.submit(_spawn, slot, program, fds, environment, cores).result())
     except BaseException:
         slot.free()
         raise
@@ -164,7 +168,7 @@ class Sandbox:
             usage = os.statvfs(f"/proc/{self.init().pid}/root/{folder}")
         except (OSError, AttributeError):
             return 0
-        return (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+        return (usage.f_blocks - usage.f_bfree) * usage.f_frsize + (usage.f_files - usage.f_ffree) * INODE_BYTES
 
 
 def environment(extra: dict[str, str]) -> dict[str, str]:
@@ -201,9 +205,16 @@ def why_not() -> str | None:
     return None
 
 
-def _spawn(slot: Slot, program: list[str], fds: list[int], environment: dict, *, output=subprocess.DEVNULL):
+def _spawn(
+    slot: Slot, program: list[str], fds: list[int], environment: dict, cores: int | None = None, *, output=None
+) -> subprocess.Popen:
     """bubblewrap around the program, its arguments and its filter read from open files."""
-    with _open_file(_filter()) as calls, _open_file("\0".join(_walls(slot, calls)).encode()) as walls:
+    output = output or subprocess.DEVNULL
+    with (
+        _on_cores(slot.number, cores),
+        _open_file(_filter()) as calls,
+        _open_file("\0".join(_walls(slot, calls)).encode()) as walls,
+    ):
         return subprocess.Popen(
             ["bwrap", "--args", str(walls), "--", *_dropping(slot), *program],
             pass_fds=[*fds, calls, walls],
@@ -213,6 +224,20 @@ def _spawn(slot: Slot, program: list[str], fds: list[int], environment: dict, *,
             env=environment,
             start_new_session=True,
         )
+
+
+@contextlib.contextmanager
+def _on_cores(number: int, cores: int | None) -> Iterator[None]:
+    """Let what this thread starts run on its own share of the cores; the filter keeps it there."""
+    all_cores = sorted(os.sched_getaffinity(0))
+    if cores is None or cores >= len(all_cores):
+        yield
+        return
+    os.sched_setaffinity(0, {all_cores[(number * cores + i) % len(all_cores)] for i in range(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, all_cores)
 
 
 @contextlib.contextmanager
@@ -328,7 +353,8 @@ def _exact_memory(rollup: str) -> int:
 
 
 # System calls by the kernel's number on (x86-64, arm64). Refused: what makes namespaces and mounts (a fresh one would
-# have no size), memory that no limit counts, channels that outlive a process, and other processes' memory.
+# have no size), memory that no limit counts, channels that outlive a process, other processes' memory and open files,
+# and cores that were given to others.
 ABSENT = {"clone3": (435, 435), "memfd_create": (319, 279), "memfd_secret": (447, 447)}  # callers have another way
 REFUSED = {
     "unshare": (272, 97),
@@ -351,6 +377,8 @@ REFUSED = {
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
+    "pidfd_getfd": (438, 438),
+    "sched_setaffinity": (203, 122),
     "bpf": (321, 280),
     "perf_event_open": (298, 241),
     "userfaultfd": (323, 282),

@@ -270,6 +270,8 @@ CALLS = {
     "the kernel's keys": "libc.syscall(250 if x86 else 219, 0, -3, 0, 0, 0)",
     "tracing": "libc.ptrace(16, os.getppid(), None, None)",
     "others' memory": "libc.syscall(310 if x86 else 270, os.getppid(), None, 0, None, 0, 0)",
+    "others' open files": "libc.syscall(438, 3, 0, 0)",
+    "others' cores": "libc.syscall(203 if x86 else 122, 0, 8, b'\\xff' * 8)",
     "a ring of calls": "libc.syscall(425, 1, None)",
 }  # fmt: skip
 
@@ -381,6 +383,33 @@ def test_processes_are_counted_per_sandbox(probe, neighbour):
         started = worker.run("run", Challenge({}), time.monotonic() + SECONDS)
         assert started < sandbox.PROCESSES
         assert neighbour.finds(one) == 7
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core cannot be shared out")
+def test_two_sandboxes_with_fewer_cores_than_there_are_do_not_share_them(probe, neighbour):
+    source = """
+    import os
+    def probe():
+        return sorted(os.sched_getaffinity(0))
+    """
+    mine, theirs = probe.finds(source), neighbour.finds(source)
+    assert len(mine) == len(theirs) == 1 and mine != theirs
+
+
+def test_empty_files_count_as_memory(probe):
+    source = """
+    import os
+    def probe():
+        try:
+            for i in range(10_000_000):
+                os.close(os.open(f"/dev/shm/{i}", os.O_CREAT))
+        except OSError:
+            return "full"
+    """
+    try:
+        assert probe.finds(source, memory_bytes=1 << 20) == "full"
+    except Died as death:
+        assert "used more than" in str(death)
 
 
 def test_processor_time_ends(probe):
