@@ -141,31 +141,42 @@ def graded_copy(root: Path, student: str, slug: str = SMALL) -> NotebookNode:
 # a teacher's commands
 
 
-def command(root: Path, *words: str, **environment) -> subprocess.CompletedProcess:
-    """Run a command of this Python's in a course, as a teacher would who did not activate the environment."""
-    return subprocess.run(
+NBGRADER = ("-m", "nbgrader")
+AUTOGRADER = ("-c", "from autograder.cli import main; main()")
+SECONDS = 1500
+
+
+def started(root: Path, *words: str, **environment: str | None) -> subprocess.Popen:
+    """A command of this Python's, begun in a course as by a teacher who did not activate the environment.
+
+    environment: more variables; None takes one away.
+    """
+    variables = os.environ | {"PATH": os.defpath} | environment
+    return subprocess.Popen(
         [sys.executable, *words],
         cwd=root,
-        env=os.environ | {"PATH": os.defpath} | environment,
-        capture_output=True,
+        env={name: value for name, value in variables.items() if value is not None},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         encoding="utf-8",
         errors="replace",
-        timeout=1500,
     )
 
 
-def nbgrader(root: Path, words: str, *, status: int = 0, **environment) -> str:
+def ended(process: subprocess.Popen, status: int | None = 0) -> tuple[str, str]:
+    """What a command put out and what it logged, once it has ended with this status (any but 0 for None)."""
+    try:
+        out, log = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == status if status is not None else process.returncode != 0, log + out
+    return out, log
+
+
+def nbgrader(root: Path, words: str, *, status: int | None = 0, **environment: str | None) -> str:
     """Run an nbgrader command in a course; what it said."""
-    ran = command(root, "-m", "nbgrader", *words.split(), **environment)
-    assert ran.returncode == status, ran.stderr
-    return ran.stdout + ran.stderr
-
-
-def autograder(root: Path, words: str, *, status: int = 0, **environment) -> str:
-    """Run an `autograder` command in a course; what it said on standard output."""
-    ran = command(root, "-c", "from autograder.cli import main; main()", *words.split(), **environment)
-    assert ran.returncode == status, ran.stderr + ran.stdout
-    return ran.stdout
+    return "".join(ended(started(root, *NBGRADER, *words.split(), **environment), status))
 
 
 # pages
