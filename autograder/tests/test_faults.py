@@ -23,6 +23,7 @@ from nbformat import NotebookNode, v4
 
 from autograder import chapters
 from autograder.classroom.pipeline import is_judged
+from autograder.judge import Cell, Judge, Verdict, read_cells, report_text
 from autograder.tests.classes import (
     AUTOGRADER,
     NBGRADER,
@@ -51,7 +52,8 @@ pytestmark = pytest.mark.faults
 
 FULL = {"median_and_iqr": 3.0, "paired_ratio": 5.0, "SPOT_THE_MISTAKE": 2.0}
 LOST = dict.fromkeys(FULL, 0.0)
-BUDGET = "\nfrom autograder.chapters.c00_measure_honestly import MedianAndIqr\nMedianAndIqr.seconds = 8\n"
+QUIZ = LOST | {"SPOT_THE_MISTAKE": 2.0}
+BUDGET = "\nfrom autograder.chapters.c00_measure_honestly import MedianAndIqr\nMedianAndIqr.seconds = 10\n"
 CLASS = 100
 
 
@@ -68,7 +70,7 @@ MEAN = RIGHT.replace("return middle,", "return np.mean(samples),")
 def answered(released: NotebookNode, median: str = RIGHT) -> NotebookNode:
     """The released notebook with right answers, or with this answer to its first exercise."""
     made = changed(released, "median_and_iqr_solution", source=median)
-    cell(made, "paired_ratio_solution").source = cell(solutions(), "paired_ratio_solution").source
+    cell(made, "paired_ratio_solution").source = IMPORTS + cell(solutions(), "paired_ratio_solution").source
     cell(made, "SPOT_THE_MISTAKE_solution").source = f"SPOT_THE_MISTAKE = {dict(chapters.find('SPOT_THE_MISTAKE').key)}"
     return made
 
@@ -103,6 +105,11 @@ def median_and_iqr(samples):
                 pass
         except BaseException:
             pass"""
+HOARDS = """import numpy as np
+def median_and_iqr(samples):
+    held = []
+    while True:
+        held.append(np.empty(1 << 30, dtype=np.uint8))"""
 CRIES = """import os, sys, warnings
 def cry():
     warnings.warn("a warning")
@@ -148,13 +155,13 @@ FAULTS = {
     ),
     "memory": code(
         1,
-        "def median_and_iqr(samples):\n    held = []\n    while True:\n        held.append(bytearray(1 << 28))",
+        HOARDS,
         0,
         "MemoryError",
     ),
     "endless": code(2, "def median_and_iqr(samples):\n    while True: pass", 0, "did not finish within"),
     "stubborn": code(2, STUBBORN, 0, "did not finish within"),
-    "megabytes": code(3, RIGHT.replace("    q1", "    for _ in range(3): print('x' * 10**8)\n    q1"), 3),
+    "megabytes": code(3, RIGHT.replace("    q1", "    print('x' * 10**8)\n    q1"), 3),
     "lines": Fault(3, lambda released: with_outputs(released, "a line\n" * 200_000)),
     "large file": Fault(3, lambda released: " " * (65 << 20), LOST, "is larger than 64 MB", unread=True),
     **{f"test cell {how}": Fault(4, lambda nb, how=how: RESTORED[how](answered(nb))) for how in RESTORED},
@@ -427,9 +434,6 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen) -> None
         time.sleep(0.01)
 
 
-QUIZ = LOST | {"SPOT_THE_MISTAKE": 2.0}
-
-
 @pytest.mark.parametrize("by", COMMANDS)
 def test_the_penalty_of_a_late_submission_follows_the_due_date(course, released, by):
     for student, when in (("late", "2026-05-02 12:00:00 UTC"), ("on_time", "2026-04-02 12:00:00 UTC")):
@@ -458,11 +462,10 @@ def test_a_timestamp_nobody_can_read_is_named_and_the_others_are_graded(course, 
 
 def hand_in_three(root: Path, released: NotebookNode, middle: str) -> dict[str, dict[str, float]]:
     """A class of three with an exercise that breaks in the middle; the marks they are to have."""
-    hand_in(root, "1_before", innocent(released, "before"))
+    hand_in(root, "1_before", quick(released))
     hand_in(root, "2_breaks", FAULTS[middle].make(released))
     hand_in(root, "3_after", innocent(released, "after"))
-    partial = FULL | {"median_and_iqr": 2.0}
-    return {"1_before": partial, "2_breaks": FAULTS[middle].expected, "3_after": partial}
+    return {"1_before": QUIZ, "2_breaks": FAULTS[middle].expected, "3_after": FULL | {"median_and_iqr": 2.0}}
 
 
 @pytest.mark.parametrize("by", COMMANDS)
@@ -491,7 +494,7 @@ def test_two_gradings_at_once_lose_nothing(course, released, other):
     assert all_copies_are_judged(course)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "Ctrl-C"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
 @pytest.mark.parametrize("by", COMMANDS)
 def test_grading_that_was_ended_half_way_is_taken_up_again(course, released, by, how):
     expected = hand_in_three(course, released, "endless")
@@ -527,7 +530,7 @@ BROKEN = {  # what is wrong with the installed package
     ),
     "half installed": lambda package: shutil.rmtree(package / "classroom"),
     "a broken exporter": lambda package: replaced(package, "classroom/exporter.py", "import no_such_module"),
-    "a broken chapter": lambda package: replaced(package, "chapters/c00_measure_honestly.py", "raise SystemExit"),
+    "a broken chapter": lambda package: replaced(package, "chapters/c00_measure_honestly.py", "import no_such_module"),
     "a broken bench": lambda package: replaced(package, "judge/bench.py", "raise RuntimeError"),
 }
 
@@ -541,12 +544,160 @@ def replaced(package: Path, file: str, text: str) -> None:
 @pytest.mark.parametrize("by", COMMANDS)
 def test_with_a_broken_package_nobody_is_graded(course, released, tmp_path, by, what):
     hand_in(course, "ada", answered(released))
+    shutil.copy(REPOSITORY / "nbgrader_config.py", course)
     package = tmp_path / "broken" / "autograder"
     shutil.copytree(REPOSITORY / "autograder", package, ignore=shutil.ignore_patterns("tests", "__pycache__"))
     BROKEN[what](package)
     grade(by, course, status=None, PYTHONPATH=str(package.parent))
-    assert not (course / "autograded" / "ada").exists()
+    assert not list(course.glob("autograded/*/*"))
     with gradebook_of(course) as gradebook:
         assert not any(
             g.auto_score for s in gradebook.assignment_submissions(SMALL) for n in s.notebooks for g in n.grades
         )
+
+
+# results of the wrong kind
+
+ACCEPTED = {
+    "median_and_iqr": [
+        "tuple(np.float64(x) for x in answer)",
+        "np.array(answer)",
+        "np.ma.array(answer)",
+        "namedtuple('Spread', 'middle iqr')(*answer)",
+        "np.array(answer, dtype=np.float32)",
+        "torch.tensor(answer, dtype=torch.float64, requires_grad=True)",
+        "torch.tensor([answer[0], 0, answer[1]], dtype=torch.float64)[::2]",
+    ],
+    "time_calls": [
+        "tuple(answer)",
+        "np.array(answer)",
+        "torch.tensor(answer)",
+        "[torch.tensor(x, dtype=torch.float64) for x in answer]",
+        "torch.tensor(answer, dtype=torch.float64).repeat_interleave(2)[::2]",
+        "torch.tensor(answer, dtype=torch.float64, requires_grad=True)",
+    ],
+    "paired_ratio": [
+        "np.float64(answer)",
+        "torch.tensor(answer)",
+        "torch.tensor(answer, dtype=torch.float64, requires_grad=True)",
+    ],
+    "latency_metrics": [
+        "OrderedDict(answer)",
+        "answer | {'itl': np.array(answer['itl'])}",
+        "{k: np.float32(v) if isinstance(v, float) else v for k, v in answer.items()}",
+        "{k: torch.tensor(v, dtype=torch.float64) if isinstance(v, float) else v for k, v in answer.items()}",
+    ],
+    "sweep_prompt_lengths": [
+        "{np.int64(k): list(v) for k, v in answer.items()}",
+        "{k: tuple(torch.tensor(x, dtype=torch.float64) for x in v) for k, v in answer.items()}",
+    ],
+    "generate_timed": [
+        "list(answer)",
+        "(np.array(answer[0]), *answer[1:])",
+        "(torch.tensor(answer[0], dtype=torch.int32), *answer[1:])",
+        "([torch.tensor(t) for t in answer[0]], *answer[1:])",
+    ],
+}
+TWO = "expected two numbers, the median and the interquartile range"
+REFUSED = {
+    "median_and_iqr": {
+        "None": f"You returned None; {TWO}",
+        "True": f"You returned True; {TWO}",
+        "tuple(bool(x) for x in answer)": f"a tuple of 2 with True in it; {TWO}",
+        "tuple(map(str, answer))": f"in it; {TWO}",
+        "tuple(map(Decimal, answer))": f"a tuple of 2 with a Decimal in it; {TWO}",
+        "tuple(map(complex, answer))": f"a tuple of 2 with a complex in it; {TWO}",
+        "(x for x in answer)": f"You returned a generator; {TWO}",
+        "set(answer)": f"You returned a set; {TWO}",
+        "(10**400, 10**400)": f"a tuple of 2 with a whole number of 1329 bits in it; {TWO}",
+        "torch.tensor([answer])": f"a float64 tensor of shape [1, 2]; {TWO}",
+        "torch.tensor(answer, device='meta')": f"a float64 tensor on meta; {TWO}",
+        "np.array(answer, dtype=object)": f"a numpy ndarray of object; {TWO}",
+        "median_and_iqr": f"You returned a function; {TWO}",
+        "(float('nan'), float('nan'))": "you gave nan, expected 0.",
+        "(float('inf'), float('inf'))": "you gave inf, expected 0.",
+        "(1e308, 1e308)": "you gave 1e+308, expected 0.",
+        "(-answer[0], -answer[1])": "The sign is wrong",
+        "torch.tensor(answer, dtype=torch.float16)": "you gave 0.",
+    },
+    "time_calls": {
+        "(x for x in answer)": "You returned a generator; expected a list of",
+        "[True] * len(answer)": "with True in it; expected a list of",
+        "[float('nan')] * len(answer)": "you returned nan ms; it took",
+        "[float('inf')] * len(answer)": "you returned inf ms; it took",
+        "[-x for x in answer]": "you returned -",
+        "[10**400] * len(answer)": "with a whole number of 1329 bits in it; expected a list of",
+        "torch.tensor(answer, dtype=torch.float16)": "digits that are not shown",
+    },
+    "paired_ratio": {
+        "[answer]": "; expected one number",
+        "torch.tensor([answer])": "a float32 tensor of shape [1]; expected one number",
+        "True": "You returned True; expected one number",
+        "str(answer)": "'; expected one number",
+        "10**400": "a whole number of 1329 bits; expected one number",
+        "float('nan')": "you gave nan",
+        "float('inf')": "you gave inf",
+        "-answer": "you gave -",
+    },
+    "latency_metrics": {
+        "list(answer.values())": "must return a dict; it returned a list of 4",
+        "SimpleNamespace(**answer)": "must return a dict; it returned a SimpleNamespace",
+        "answer | {'itl': (x for x in answer['itl'])}": "you gave a generator, expected a list of 2 gaps",
+        "answer | {'ttft': True}": "you gave True, expected",
+        "dict.fromkeys(answer, float('nan'))": "you gave nan, expected",
+        "dict.fromkeys(answer, 10**400)": "you gave a whole number of 1329 bits, expected",
+        "{k: -v if isinstance(v, float) else v for k, v in answer.items()}": "you gave -",
+    },
+    "sweep_prompt_lengths": {
+        "list(answer.items())": "return a dict from length to (ttft, tpot); you returned a list of",
+        "{k: (x for x in v) for k, v in answer.items()}": "has a generator, expected the pair",
+        "dict.fromkeys(answer, (True, True))": "has a tuple of 2 with True in it, expected the pair",
+        "dict.fromkeys(answer, (float('inf'), float('inf')))": "you gave inf, expected",
+    },
+    "generate_timed": {
+        "answer[:2]": "return the tuple (tokens, sent, token_times); you returned a tuple of 2",
+        "((t for t in answer[0]), *answer[1:])": "tokens must be a list of 6 ints; it is a generator",
+        "([True] * len(answer[0]), *answer[1:])": "tokens must be a list of 6 ints; it is a list of 6 with True in it",
+        "(torch.tensor([answer[0]]), *answer[1:])": "it is a int64 tensor of shape [1, 6]",
+        "(answer[0], float('nan'), [float('nan')] * len(answer[2]))": "are readings of clock(), unchanged",
+    },
+}
+RETURNING = """import numpy as np
+import torch
+from collections import OrderedDict, namedtuple
+from decimal import Decimal
+from types import SimpleNamespace
+right = {name}
+def {name}(*args, **kwargs):
+    answer = right(*args, **kwargs)
+    return {expression}"""
+
+
+@pytest.fixture(scope="module")
+def judge():
+    with Judge(tier=TIER, measure=False) as judge:
+        yield judge
+
+
+def verdict_on_result(judge: Judge, name: str, expression: str) -> Verdict:
+    """What the course's own solution gets when its result is made into something else."""
+    slug = chapters.chapter_of(name)
+    cells = read_cells(REPOSITORY / "source" / slug / f"{slug}.ipynb")
+    last = Cell(RETURNING.format(name=name, expression=expression), number=99)
+    return judge.judge(chapters.find(name), [*cells, last])
+
+
+@pytest.mark.parametrize(("name", "expression"), [(name, e) for name, given in ACCEPTED.items() for e in given])
+def test_a_result_that_a_reader_would_accept_is_accepted(judge, name, expression):
+    exercise = chapters.find(name)
+    verdict = verdict_on_result(judge, name, expression)
+    assert verdict.points == exercise.points - exercise.speed_points, report_text(verdict)
+
+
+@pytest.mark.parametrize(("name", "expression"), [(name, e) for name, given in REFUSED.items() for e in given])
+def test_a_result_of_the_wrong_kind_is_told_what_came_and_what_was_expected(judge, name, expression):
+    exercise = chapters.find(name)
+    verdict = verdict_on_result(judge, name, expression)
+    assert verdict.points < exercise.points - exercise.speed_points
+    assert verdict.outcome in ("none", "partial")
+    assert REFUSED[name][expression] in " ".join(rung.message for rung in verdict.rungs if not rung.ok)
