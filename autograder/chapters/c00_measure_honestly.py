@@ -527,7 +527,7 @@ class PairedRatio(Exercise):
         ):  # fmt: skip
             if close(value, known, relative=1e-5):
                 return f"{why} {text}"
-        return why
+        return why + _unseen(f"{value:.4g}", f"{expected:.4g}")
 
 
 class RatioInterval(Exercise):

@@ -627,7 +627,7 @@ REFUSED = {
         "[float('inf')] * len(answer)": "you returned inf ms; it took",
         "[-x for x in answer]": "you returned -",
         "[10**400] * len(answer)": "with a whole number of 1329 bits in it; expected a list of",
-        "torch.tensor(answer, dtype=torch.float16)": "digits that are not shown",
+        "torch.tensor(answer, dtype=torch.float16)": "; it took",
     },
     "paired_ratio": {
         "[answer]": "; expected one number",
@@ -701,3 +701,8 @@ def test_a_result_of_the_wrong_kind_is_told_what_came_and_what_was_expected(judg
     assert verdict.points < exercise.points - exercise.speed_points
     assert verdict.outcome in ("none", "partial")
     assert REFUSED[name][expression] in " ".join(rung.message for rung in verdict.rungs if not rung.ok)
+
+
+def test_two_numbers_that_look_the_same_in_a_message_are_said_to_differ():
+    message = chapters.find("median_and_iqr")._why_median(0.0123412, [0.01, 0.0123410, 0.05])
+    assert "you gave 0.01234, expected 0.01234. They differ in digits that are not shown" in message
