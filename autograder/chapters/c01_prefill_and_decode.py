@@ -389,7 +389,7 @@ def _why_tokens(answer, prompt, expected, margins, eos) -> str | None:
     if (tokens := numbers(parts[0])) is None:
         what = describe(parts[0])
         if isinstance(parts[0], list) and parts[0]:
-            what += f" whose first is {describe(parts[0][0])}; .item() makes a number of a tensor with one element"
+            what += "; .item() makes a number of a tensor with one element"
         return f"tokens must be a list of {len(expected)} ints; it is {what}."
     n = len(expected)
     if tokens[: len(prompt)] == prompt and len(tokens) == len(prompt) + n:
