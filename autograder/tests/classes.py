@@ -21,7 +21,7 @@ from autograder import chapters
 from autograder.course import release
 
 REPOSITORY = Path(__file__).parents[2]
-TIER = "process"  # how submissions are kept apart in these tests
+TIER = "sandbox"  # how submissions are kept apart in these tests
 SMALL = "00_measure_honestly"  # an assignment made here, with some of that chapter's exercises
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SOLVED = """def median_and_iqr(samples):

@@ -22,7 +22,7 @@ from autograder import chapters
 from autograder.classroom import pipeline, submission, verdicts
 from autograder.classroom.grade import GradeError, grade, settings
 from autograder.course import release
-from autograder.judge import NotebookError, Report, Verdict
+from autograder.judge import NotebookError, Report, Verdict, sandbox
 from autograder.tests.classes import (
     PNG,
     REPOSITORY,
@@ -463,14 +463,16 @@ def test_one_student_whose_grading_fails_does_not_stop_the_others(course, releas
     assert summary.status == 2
 
 
-def test_what_cannot_be_graded_at_all_is_one_sentence(course, released):
+def test_what_cannot_be_graded_at_all_is_one_sentence(course, released, monkeypatch):
     with pytest.raises(GradeError, match="There is no submission for 00_measure_honestly"):
         grade(SMALL, root=course, tier=TIER)
     hand_in(course, "ada", released, SMALL)
     with pytest.raises(GradeError, match="no submission of bob"):
         grade(SMALL, root=course, tier=TIER, student="bob")
-    with pytest.raises(GradeError, match="Nothing was graded: the sandbox tier cannot be used here yet"):
-        grade(SMALL, root=course)
+    with monkeypatch.context() as machine:
+        machine.setattr(sandbox, "why_not", lambda: "bubblewrap is not installed")
+        with pytest.raises(GradeError, match="Nothing was graded: the sandbox tier cannot be used here, for bubblewr"):
+            grade(SMALL, root=course)
     database = (course / "gradebook.db").read_bytes()
     (course / "gradebook.db").write_text("not a database, however long one reads it" * 100)
     with pytest.raises(GradeError, match=r"The gradebook cannot be used: .*not a database"):
@@ -486,13 +488,13 @@ def test_what_cannot_be_graded_at_all_is_one_sentence(course, released):
 
 
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
-def test_the_formgraders_button_gives_the_judges_marks_or_the_refusal(course, released, lenient_judge):
+def test_the_formgraders_button_gives_the_judges_marks_or_the_refusal(course, released, lenient_judge, monkeypatch):
     hand_in(course, "ada", changed(released, "median_and_iqr_solution", source="# RIGHT median_and_iqr"), SMALL)
     config = settings(SMALL, course, tier=TIER, measure=None)
     api = NbGraderAPI(CourseDirectory(config=config), config=config)
     assert api.autograde(SMALL, "ada")["success"]
     assert api.get_submission(SMALL, "ada")["code_score"] == 3.0
-    config.Judge.tier = "sandbox"
+    monkeypatch.setattr(sandbox, "why_not", lambda: "bubblewrap is not installed")
     refused = NbGraderAPI(CourseDirectory(config=config), config=config).autograde(SMALL, "ada")
     assert not refused["success"]
     assert "Nothing was graded: the sandbox tier" in refused["log"]
@@ -511,8 +513,8 @@ def test_without_the_package_nbgrader_grades_nothing(course, released, tmp_path)
 
 def test_without_a_sandbox_nbgrader_refuses_before_it_touches_anything(course, released):
     hand_in(course, "ada", released, SMALL)
-    said = nbgrader(course, f"autograde {SMALL}", status=1)
-    assert "Nothing was graded: the sandbox tier" in said
+    said = nbgrader(course, f"autograde {SMALL}", status=1, PATH="/nowhere")
+    assert "Nothing was graded: the sandbox tier cannot be used here, for bubblewrap is not installed" in said
     assert "Traceback" not in said
     assert not (course / "autograded").exists()
 
