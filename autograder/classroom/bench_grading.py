@@ -39,7 +39,7 @@ from autograder.lab import LabError
 
 KINDS = ("reference", "wrong", "right", "wrong", "untouched", "reference", "wrong", "right", "wrong", "half-way")
 BLOCK = 5  # submissions that one side grades before it is the other's turn
-SAMPLE_SECONDS = 0.25
+SAMPLE_SECONDS = 0.5  # between looks at the memory, each of which takes some hundredths of a second
 JUDGED_BEFORE = ", judged before"
 AUTOGRADER = (sys.executable, "-c", "from autograder.cli import main; main()")
 LIMIT_SECONDS = 300  # for one submission, on either side
