@@ -49,7 +49,7 @@ def _progress(wanted: bool = True, *, lines: bool = False):
     if lines and not err.is_terminal:
         yield _lines()
         return
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not wanted or not err.is_terminal) as bar:
         task = bar.add_task("starting", total=1.0)
         yield lambda text, fraction: bar.update(task, description=text, completed=fraction)
@@ -301,6 +301,18 @@ def grade(
     raise typer.Exit(summary.status)
 
 
+@app.command()
+def report(
+    chapter: str,
+    course: CourseOption = None,
+    out_file: Annotated[Path | None, typer.Option("--out", help="Where the page goes.")] = None,
+) -> None:
+    """Write one HTML page about a graded class: marks, speeds, commonest mistakes, who needs a person."""
+    from autograder.classroom import class_report
+
+    out.print(str(class_report.write(_slug(chapter), course or Path.cwd(), out_file)), markup=False, soft_wrap=True)
+
+
 @contextmanager
 def _class_progress(wanted: bool):
     """Two functions, (text, fraction) and (graded student): a bar on a terminal, a line per student in a log."""
@@ -312,27 +324,25 @@ def _class_progress(wanted: bool):
 
 
 def _in_a_line(graded) -> str:
-    return ", ".join([f"{_plain(graded.student)}: {_marks(graded)}", *filter(None, [_remarks(graded)])])
+    return "; ".join([f"{_plain(graded.student)}: {_marks(graded)}", *_remarks(graded.reasons, graded.zeros)])
 
 
 def _print_summary(summary, *, everybody: bool) -> None:
     """Totals first, then those who need a person, then everybody where that is not too long."""
     students = summary.students
-    out.print(_totals(summary), markup=False)
+    out.print(_totals(summary), markup=False, soft_wrap=True)
     suspicious = [row for row in students if row.suspicious]
     if suspicious:
         out.print()
-        out.print(
-            _table(suspicious, f"Look at these {len(suspicious)}:" if len(suspicious) > 1 else "Look at this one:")
-        )
+        out.print(_table(suspicious, f"To look at: {len(suspicious)}", lambda row: row.lost))
     rest = [row for row in students if not row.suspicious]
     if rest and (everybody or len(students) <= SMALL_CLASS):
         out.print()
-        out.print(_table(rest, "The others:" if suspicious else "Everybody:"))
+        out.print(_table(rest, "The others" if suspicious else "Everybody", lambda row: row.zeros))
     elif rest:
-        out.print(f"\n{len(rest)} others are as they should be; --all lists them", markup=False)
+        out.print(f"\nNothing is odd about the other {len(rest)}; --all lists them.", markup=False)
     if unmarked := sum(len(row.unmarked) for row in students):
-        out.print(f"\n{unmarked} written answers are still to be marked, in the formgrader", markup=False)
+        out.print(f"\nWritten answers still to be marked, in the formgrader: {unmarked}", markup=False)
 
 
 def _totals(summary) -> str:
@@ -362,12 +372,15 @@ def _totals(summary) -> str:
     return "\n".join(lines)
 
 
-def _table(rows, title: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1), expand=False)
+def _table(rows, title: str, zeros) -> Table:
+    """A row per student; zeros(row) are the exercises without points that are worth a word, and why."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
     for heading in ("student", "points", "", "why"):
         table.add_column(heading, overflow="fold")
     for row in rows:
-        table.add_row(Text(_plain(row.student)), Text(_marks(row)), Text(row.outcome), Text(_remarks(row)))
+        words = (row.outcome, *{row.outcomes[name] for name in row.lost}) if row.lost else (row.outcome,)
+        why = "\n".join(_remarks(row.reasons, zeros(row)))
+        table.add_row(Text(_plain(row.student)), Text(_marks(row)), Text(", ".join(words)), Text(why))
     return table
 
 
@@ -378,10 +391,9 @@ def _marks(graded) -> str:
     return f"{graded.points:g} of {graded.max_points:g}{late}"
 
 
-def _remarks(graded) -> str:
+def _remarks(reasons, zeros: dict[str, str]) -> list[str]:
     """Why a person must look, and why exercises earned nothing."""
-    zeros = (f"{name} {why}" for name, why in graded.zeros.items())
-    return _plain("; ".join([*graded.reasons, *zeros]))
+    return [_plain(text) for text in (*reasons, *(f"{name} {why}" for name, why in zeros.items()))]
 
 
 def _plain(text: str) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from nbformat import NotebookNode
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.apps import NbGrader
 from nbgrader.converters import Autograde
@@ -76,9 +77,14 @@ class Graded:
     unmeasured: tuple[str, ...] = ()
 
     @property
+    def lost(self) -> dict[str, str]:
+        """Exercises whose code ended what it ran in or did not finish -> how."""
+        return {name: why for name, why in self.zeros.items() if self.outcomes.get(name) in ("died", "timeout")}
+
+    @property
     def suspicious(self) -> bool:
-        """Whether somebody should look: there are reasons, or their code ended or hung what it ran in."""
-        return self.outcome != "graded" or not {"died", "timeout"}.isdisjoint(self.outcomes.values())
+        """Whether somebody should look."""
+        return self.outcome != "graded" or bool(self.lost)
 
 
 @dataclass(frozen=True)
@@ -253,10 +259,8 @@ class _Grading:
             self._save_all(to_do.cases[key], *made)
 
     def _read(self, entry: Submission) -> Case:
-        if entry.notebook is None:
-            return Case(entry, reason=entry.missing)
         try:
-            notebook = submissions.restored(submissions.read(entry.notebook), self.recorded)
+            notebook = restored_notebook(entry, self.recorded)
         except NotebookError as error:
             return Case(entry, reason=str(error))
         chapter = chapter_of(notebook, self.slug)
@@ -365,11 +369,23 @@ def why_nothing(verdict: Verdict) -> str:
     if verdict.outcome == "untouched":
         return "not answered"
     said = verdict.note or next((rung.message for rung in verdict.rungs if rung.message), "nothing was right")
-    said = re.sub(r"^your code (did not come back: )?", "", said.splitlines()[0])
+    said = re.sub(r"^your code (did not come back: )?|; points count .*", "", said.splitlines()[0])
     return f"{verdict.outcome}: {said}" if verdict.outcome in ("died", "timeout") else said
 
 
 def settings(slug: str, root: Path, *, tier: str | None, measure: bool | None) -> Config:
+    """The settings to grade an assignment with. Raises GradeError when the tier is not to be had here."""
+    config = configuration(slug, root)
+    if tier is not None:
+        config.Judge.tier = tier
+    if measure is not None:
+        config.Judge.measure = measure
+    if sentence := Judge(config=config).refusal():
+        raise GradeError(sentence)
+    return config
+
+
+def configuration(slug: str, root: Path) -> Config:
     """The course's nbgrader configuration, with the course's own pipeline in it whatever it says."""
     app = NbGrader(log_level="CRITICAL", raise_config_file_errors=True)
     try:
@@ -381,12 +397,6 @@ def settings(slug: str, root: Path, *, tier: str | None, measure: bool | None) -
     configure(config)
     config.CourseDirectory.root = str(root)
     config.CourseDirectory.assignment_id = slug
-    if tier is not None:
-        config.Judge.tier = tier
-    if measure is not None:
-        config.Judge.measure = measure
-    if sentence := Judge(config=config).refusal():
-        raise GradeError(sentence)
     config.CourseDirectory.db_url = _patient(CourseDirectory(config=config).db_url)
     return config
 
@@ -417,13 +427,22 @@ def released_cells(slug: str, root: Path, course: CourseDirectory) -> dict[str, 
         raise GradeError(f"The gradebook cannot be used: {str(error).splitlines()[0]}") from None
 
 
+def restored_notebook(entry: Submission, recorded: dict[str, Recorded]) -> NotebookNode:
+    """What a student handed in, with the cells it was released with. Raises NotebookError, which says why not."""
+    if entry.notebook is None:
+        raise NotebookError(entry.missing)
+    return submissions.restored(submissions.read(entry.notebook), recorded)
+
+
 def save(entry: Submission, slug: str, config: Config, machine: str = "") -> None:
     """Let nbgrader autograde one student, with the verdict on disk (measured on that kind of machine).
 
     The caller holds the gradebook. Raises NbgraderError.
     """
+    if glob.escape(entry.student) != entry.student:
+        raise NbgraderError(f"nbgrader cannot grade the folder {entry.student}: rename it without *, ? and [")
     config = copy.deepcopy(config)
-    config.CourseDirectory.student_id = glob.escape(entry.student)
+    config.CourseDirectory.student_id = entry.student
     config.Restore.missing = entry.missing
     config.Judge.machine = machine
     with tempfile.TemporaryDirectory() as folder:
