@@ -375,7 +375,7 @@ def _totals(summary) -> str:
 def _table(rows, title: str, zeros) -> Table:
     """A row per student; zeros(row) are the exercises without points that are worth a word, and why."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
-    for heading in ("student", "points", "", "why"):
+    for heading in ("student", "points", "outcome", "why"):
         table.add_column(heading, overflow="fold")
     for row in rows:
         words = (row.outcome, *{row.outcomes[name] for name in row.lost}) if row.lost else (row.outcome,)
