@@ -118,7 +118,8 @@ class Exercise:
     minimum_ratio: float = 1.0
     speed_points: float = 0
     speed_rung: str = ""
-    counted: tuple[str, ...] = ()  # rungs that stand for speed where it cannot be measured; all of them when empty
+    counted: tuple[str, ...] = ()  # rungs that say how much was computed: the clock must agree (all rungs when empty)
+    held_bytes: int | None = None  # memory the timed process may keep beyond the course's solution; None: any
     timed_seconds: float = 60.0
 
     @property

@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import psutil
 
 from autograder import lab
 from autograder.exercise import Challenge, Chapter, Exercise, Raised, Rung, describe
+from autograder.judge import sandbox
 from autograder.judge.measuring import CourseFailed, Measurement, Wrong
 from autograder.judge.notebook import Cell
 from autograder.judge.process import Bench, Died, Failure, TimedOut
@@ -20,8 +22,8 @@ from autograder.judge.verdict import Report, RungResult, Verdict
 from autograder.lab import LabError
 
 TIERS = ("process", "sandbox", "node")
-BUILT_TIERS = ("process",)
 MAX_TEXT = 2000  # characters of one message
+QUIET_PERCENT, QUIET_SECONDS = 10, 60  # at the node tier: how idle the machine must be, and how long that may take
 UNMEASURED = "speed was not measured"
 
 Reference = Callable[[str], Sequence[Cell] | None]
@@ -29,7 +31,7 @@ Progress = Callable[[str, float], None]
 
 
 class TierError(LabError):
-    """The isolation asked for is not to be had here."""
+    """The isolation asked for is not to be had here; one sentence."""
 
 
 @dataclass
@@ -88,9 +90,10 @@ class Judge:
     ) -> None:
         if tier not in TIERS:
             raise TierError(f"there is no tier {tier!r}; there are {', '.join(TIERS)}")
-        if tier not in BUILT_TIERS:
-            raise TierError(f"the {tier} tier cannot be used here yet; `--tier process` can")
+        if tier != "process" and (why := sandbox.why_not()):
+            raise TierError(f"the {tier} tier cannot be used here, for {why}")
         self.tier = tier
+        self._walled = tier != "process"
         self._measure = measure
         self._reference = reference or (lambda name: None)
         self._progress = progress or (lambda text, fraction: None)
@@ -117,7 +120,7 @@ class Judge:
         if self._learner is None or not self._learner.alive:
             if self._learner is not None:
                 self._learner.close()
-            self._learner = Bench(threads=self._threads)
+            self._learner = Bench(threads=self._threads, walled=self._walled)
 
     def _bench(self) -> Bench:
         """The learner's bench, ready; a new one when the last submission's code has ended it. Raises BenchError."""
@@ -169,7 +172,7 @@ class Judge:
 
     def _climb(self, exercise: Exercise, part: Slice, ladder: Ladder) -> str | None:
         """Put every challenge to the learner's code. Returns why a person must look, or None."""
-        worker = self._bench().worker(memory_bytes=exercise.memory_bytes)
+        worker = self._bench().worker(memory_bytes=exercise.memory_bytes, cpu_seconds=exercise.seconds * self._threads)
         deadline = time.monotonic() + exercise.seconds
         untouched, doubt = [], None
         try:
@@ -219,8 +222,10 @@ class Judge:
         if reference is not None and reference.missing:
             reference = None
         bench = self._bench()
+        if self.tier == "node" and (busy := self._busy()):
+            return 0.0, f"speed was not measured, for {busy}", busy
         if self._course is None:
-            self._course = Bench(threads=self._threads, shared=True)
+            self._course = Bench(threads=self._threads, shared=True, walled=self._walled)
         rng = np.random.default_rng(secrets.randbits(128))
         measurement = None
         try:
@@ -254,8 +259,18 @@ class Judge:
                 "the counted work above; a check on a quiet machine measures."
             )
             return share, message, None
+        decision = replace(decision, review=decision.review or _disagreement(exercise, verdict, decision))
         verdict.speed = _speed_facts(decision) | facts
         return decision.share, _speed_message(decision), decision.review
+
+    def _busy(self) -> str | None:
+        """Why the machine is not this judge's alone, after waiting for others to finish; None when it is."""
+        until = time.monotonic() + QUIET_SECONDS
+        while (load := psutil.cpu_percent(interval=0.5)) > QUIET_PERCENT:
+            self._progress(f"waiting for a quiet machine ({load:.0f}% busy)", 0.0)
+            if time.monotonic() > until:
+                return f"other programs kept this machine {load:.0f}% busy, and the node tier wants it alone"
+        return None
 
     def _why_missing(self, part: Slice) -> str:
         name = part.missing[0]
@@ -375,6 +390,16 @@ def _bandwidth(exercise: Exercise) -> float | None:
         return None
     card = lab.machine_card()
     return card.bandwidth if card.quiet else None
+
+
+def _disagreement(exercise: Exercise, verdict: Verdict, decision) -> str | None:
+    """Why a person must look when the counted work, which the learner's own process counts, is right and slow."""
+    right = {rung.name for rung in verdict.rungs if rung.ok}
+    if not exercise.counted or not right.issuperset(exercise.counted) or decision.reference_ratio is None:
+        return None
+    if decision.share > 0 or decision.noisy:
+        return None
+    return "it counts as the fast way and takes as long as the slow one: were the counts made up?"
 
 
 def _speed_facts(decision) -> dict:

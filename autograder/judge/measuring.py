@@ -253,9 +253,18 @@ class Measurement:
             reason = "the first timed call took more than three times as long as the others"
         elif fastest < FLOOR_FACTOR * least:
             reason = f"{fastest * 1e3:.2f} ms is less than reading the bytes takes here ({least * 1e3:.2f} ms)"
+        elif more := self._held_beyond_allowance():
+            reason = f"after the timed calls it holds {more / 1e6:.0f} MB more than the course's solution does"
         if reason is None:
             return decision
         return replace(decision, share=0.0, review=reason)
+
+    def _held_beyond_allowance(self) -> int:
+        """Bytes of memory that the learner's process holds beyond the reference's; 0 when that is allowed."""
+        if self._exercise.held_bytes is None or "reference" not in self._arms:
+            return 0
+        more = self._arms["learner"].worker.memory_bytes() - self._arms["reference"].worker.memory_bytes()
+        return more if more > self._exercise.held_bytes else 0
 
 
 def _timed_run(exercise: Exercise) -> Callable:

@@ -79,12 +79,13 @@ def read_cells(path: Path) -> list[Cell]:
     return cells_of(read_notebook(path))
 
 
-TIMED = re.compile(r"\A\s*%%(time|timeit|capture|prun|memit|mprun)\b[^\n]*\n?")
+TIMED = re.compile(r"\A\s*%%(time|capture|prun|mprun)\b[^\n]*\n?")
 ANY_CELL_MAGIC = re.compile(r"\A\s*%%")
 TIMED_LINE = re.compile(r"^(\s*)%(?:time|prun)\s+(?!it\b)", re.MULTILINE)
 MAGIC = re.compile(r"^\s*(?:[\w, ]+=\s*)?[!%?]", re.MULTILINE)
 MOST_MAGICS, MOST_CHARACTERS = 20, 200_000  # beyond these IPython's own translation takes minutes
 MAGIC_VALUE = re.compile(r"^(\s*)([\w, ]+)=\s*[!%].*$", re.MULTILINE)
+TRANSLATED = re.compile(r"\bget_ipython\(\)\.(?:run_line_magic|system|getoutput)\(.*\)$", re.MULTILINE)
 MAGIC_LINE = re.compile(r"^(\s*)(?:[!%?].*|[\w.]+\?{1,2}\s*)$", re.MULTILINE)
 
 
@@ -99,7 +100,10 @@ def parsed(source: str) -> ast.Module:
 
 
 def plain_python(source: str) -> str:
-    """A cell as plain Python: timing magics give way to the code they time, other magics to nothing that binds."""
+    """A cell as plain Python: `%%time` and its like give way to the code they time, other magics to nothing that binds.
+
+    So does all of a `%%timeit` cell: a notebook keeps no name of it either.
+    """
     source = source.replace("\r\n", "\n").replace("\0", "")
     timed = TIMED.match(source)
     if timed:
@@ -120,6 +124,6 @@ def _without_magics(source: str) -> str:
     from IPython.core.inputtransformer2 import TransformerManager
 
     try:
-        return TransformerManager().transform_cell(source)
+        return TRANSLATED.sub("None", TransformerManager().transform_cell(source))
     except Exception:  # whatever it cannot take is for the parser to refuse
         return source

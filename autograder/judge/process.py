@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
+import secrets
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import psutil
 
+from autograder import lab
 from autograder.exercise import Challenge, Foreign, Raised
-from autograder.judge import wire
+from autograder.judge import sandbox, wire
 from autograder.lab import LabError
 
 START_SECONDS = 120.0
@@ -28,6 +34,15 @@ STOP_SECONDS = 0.5
 NO_ANSWER = "what came back was not an answer"
 STANDING = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD, None)
 FORK_IS_SAFE = sys.platform == "linux"
+MEMORY_MARGIN = 1 << 30  # of the bench itself, and of the folders in its sandbox
+LIMITS = {  # in a sandbox, per process; on processes, threads included, for the whole of it
+    "NPROC": sandbox.PROCESSES,
+    "FSIZE": sandbox.SCRATCH_BYTES,
+    "NOFILE": 256,
+    "MEMLOCK": 1 << 20,
+    "MSGQUEUE": 0,
+    "CORE": 0,
+}
 
 # The bench gets its program as its first message: nothing of the judge has to be importable where it runs.
 BOOTSTRAP = """
@@ -79,9 +94,10 @@ class Loaded:
 class Worker:
     """One process forked for one exercise. Not reused, not shared."""
 
-    def __init__(self, channel: socket.socket, pid: int, bench: Bench | None) -> None:
+    def __init__(self, channel: socket.socket, pid: int, bench: Bench | None = None, inner_pid: int = 0) -> None:
         self._channel = channel
         self.pid = pid
+        self.inner_pid = inner_pid  # as the bench knows it: another number in a sandbox
         self._bench = bench
 
     def load(self, cells: list[dict], keep: list, flags: int, needs: tuple[str, ...], deadline: float) -> Loaded:
@@ -116,6 +132,10 @@ class Worker:
             return _raised(reply["raised"])
         return reply.get("answer")
 
+    def memory_bytes(self) -> int:
+        """Main memory that this process and those below it hold, what they share with the bench counted in."""
+        return sum(memory_bytes(process.pid) for process in tree(self.pid))
+
     def stop_one(self) -> None:
         """Freeze this process (for the course's own workers, which start no others)."""
         freeze(lambda: [psutil.Process(self.pid)])
@@ -127,9 +147,9 @@ class Worker:
     def close(self) -> None:
         """End the worker and everything below it."""
         self._channel.close()
-        kill_tree(self.pid)
+        kill_all(lambda: tree(self.pid))
         if self._bench is not None:
-            self._bench.forget(self.pid)
+            self._bench.forget(self)
 
     def _ask(self, message: dict, deadline: float) -> dict:
         try:
@@ -146,7 +166,9 @@ class Worker:
         return reply
 
     def _how_it_ended(self) -> str:
-        status = self._bench.status_of(self.pid) if self._bench else None
+        status = self._bench.status_of(self) if self._bench else None
+        if self._bench and self._bench.overrun:
+            return self._bench.overrun
         if status is None:
             return "it ended its own process"
         if os.WIFSIGNALED(status):
@@ -155,6 +177,8 @@ class Worker:
                 signal.SIGSEGV: "it crashed with a segmentation fault",
                 signal.SIGKILL: "it was killed, most likely for memory",
                 signal.SIGABRT: "it aborted",
+                signal.SIGXCPU: "it used up its processor time",
+                signal.SIGXFSZ: "it wrote a file longer than is allowed",
             }.get(number, f"it was ended by signal {number}")
         return f"it ended its own process with exit status {os.WEXITSTATUS(status)}"
 
@@ -194,39 +218,90 @@ def _served(challenge: Challenge, request: dict) -> dict:
     return {"value": value}
 
 
-class Bench:
-    """A parent of workers in a process session of its own, with torch imported and nothing computed.
+class Bare:
+    """A program in a process session of its own, and nothing around it."""
 
+    def __init__(self, program: list[str], fds: list[int], environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            program,
+            pass_fds=fds,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def everything(self) -> list[psutil.Process]:
+        """The program and every process below it."""
+        return tree(self._process.pid)
+
+    def process_of(self, inner: int) -> psutil.Process | None:
+        """The process that calls itself `inner`."""
+        return next(iter(tree(inner)), None)
+
+    def kill(self) -> None:
+        """End all of it."""
+        kill_all(self.everything)
+        self._process.wait()
+
+
+class Bench:
+    """A parent of workers with torch imported and nothing computed.
+
+    walled: in a sandbox, which needs Linux.
     A learner's bench has one worker at a time; the course's own is `shared` by the workers of both its arms.
     """
 
-    def __init__(self, *, threads: int | None = None, preload: tuple[str, ...] = (), shared: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        threads: int | None = None,
+        preload: tuple[str, ...] = (),
+        shared: bool = False,
+        walled: bool = False,
+    ) -> None:
         self._shared = shared
-        self._preload = list(preload)
-        self._environment = bench_environment(threads)
-        self._spawned: list[subprocess.Popen] = []
-        self._process, self._control = self._start("main") if FORK_IS_SAFE else (None, None)
+        self._walled = walled
+        self._scratch = os.path.join(
+            "/tmp" if walled else tempfile.gettempdir(), f"autograder-bench-{secrets.token_hex(8)}"
+        )
+        self._greeting = {
+            "preload": list(preload),
+            "limits": LIMITS if walled else {},
+            "compile_cache": str(lab.setup.compile_cache()),
+            "scratch": self._scratch,
+        }
+        self._threads = threads
+        self._spawned: list[Bare | sandbox.Sandbox] = []
+        self._own: psutil.Process | None = None  # the bench's own process
+        self._memory_limit = 0
+        self._gone = False  # it did not answer when its last worker had been closed
+        self.overrun = ""  # why everything on this bench was ended, in words
+        self._home, self._control = self._start("main") if FORK_IS_SAFE else (None, None)
         self._ready = not FORK_IS_SAFE
 
-    def _start(self, entry: str) -> tuple[subprocess.Popen, socket.socket]:
+    def _start(self, entry: str) -> tuple[Bare | sandbox.Sandbox, socket.socket]:
         ours, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-I", "-c", BOOTSTRAP, str(theirs.fileno()), entry],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=self._environment,
-                start_new_session=True,
-            )
+            program = [sys.executable, "-I", "-c", BOOTSTRAP, str(theirs.fileno()), entry]
+            if self._walled:
+                home = sandbox.start(
+                    program, [theirs.fileno()], sandbox.environment(_added(self._threads)), self._threads
+                )
+            else:
+                home = Bare(program, [theirs.fileno()], bench_environment(self._threads))
         _send_program(ours)
-        return process, ours
+        return home, ours
 
     @property
     def alive(self) -> bool:
         """Whether the bench can still fork workers."""
-        return self._process is None or self._process.poll() is None
+        return self._home is None or (self._home.alive and not self._gone)
 
     def wait_until_ready(self) -> None:
         """Block until the imports are done. Raises BenchError when the bench could not start."""
@@ -234,53 +309,68 @@ class Bench:
             return
         deadline = time.monotonic() + START_SECONDS
         try:
-            wire.send(self._control, {"preload": self._preload}, deadline)
-            wire.receive(self._control, deadline)
+            wire.send(self._control, self._greeting, deadline)
+            ready = wire.receive(self._control, deadline)
         except wire.WireError as error:
             why = f"learners' code cannot be run here ({error}); `autograder doctor` says what is missing"
             raise BenchError(why) from None
+        self._own = self._home.process_of(ready["ready"])
+        if self._walled and not self._shared:
+            self._home.watch(lambda: self._memory_limit + MEMORY_MARGIN, self._end_for_memory)
         self._ready = True
 
-    def worker(self, *, memory_bytes: int = 4 << 30) -> Worker:
+    def worker(self, *, memory_bytes: int = 4 << 30, cpu_seconds: float = 3600) -> Worker:
         """A fresh worker. Raises BenchError when there is none to be had: that is no learner's fault."""
         if not FORK_IS_SAFE:
             return self._spawn(memory_bytes)
         self.wait_until_ready()
+        self.overrun, self._memory_limit = "", memory_bytes
         deadline = time.monotonic() + START_SECONDS
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                wire.send(self._control, {"do": "fork", "memory_bytes": memory_bytes}, deadline)
+                wanted = {"memory_bytes": memory_bytes, "cpu_seconds": math.ceil(cpu_seconds)}
+                wire.send(self._control, {"do": "fork"} | wanted, deadline)
                 socket.send_fds(self._control, [b"w"], [theirs.fileno()])
             pid = wire.receive(self._control, deadline)["pid"]
+            process = self._home.process_of(pid)
         except (OSError, wire.WireError) as error:
             ours.close()
             raise BenchError(f"learners' code cannot be run here: the bench is gone ({error})") from None
-        return Worker(ours, pid, self)
+        if process is None:
+            ours.close()
+            raise BenchError("learners' code cannot be run here: a process was gone before it had begun")
+        return Worker(ours, process.pid, self, pid)
 
     def _spawn(self, memory_bytes: int) -> Worker:
-        process, channel = self._start("alone")
-        self._spawned.append(process)
+        home, channel = self._start("alone")
+        self._spawned.append(home)
         deadline = time.monotonic() + START_SECONDS
-        wire.send(channel, {"preload": self._preload, "memory_bytes": memory_bytes}, deadline)
-        wire.receive(channel, deadline)
-        return Worker(channel, process.pid, None)
+        wire.send(channel, self._greeting | {"memory_bytes": memory_bytes, "cpu_seconds": 3600}, deadline)
+        return Worker(channel, wire.receive(channel, deadline)["ready"])
 
-    def status_of(self, pid: int) -> int | None:
+    def status_of(self, worker: Worker) -> int | None:
         """The wait status of a worker that has ended, or None."""
         try:
             deadline = time.monotonic() + START_SECONDS
-            wire.send(self._control, {"do": "reap", "pid": pid}, deadline)
+            wire.send(self._control, {"do": "reap", "pid": worker.inner_pid}, deadline)
             return wire.receive(self._control, deadline)["status"]
         except wire.WireError:
+            self._gone = True
             return None
 
-    def forget(self, pid: int) -> None:
+    def forget(self, worker: Worker) -> None:
         """A worker was closed: kill what it left behind, unless other workers live here too."""
-        if not self._shared:
-            for process in tree(self._process.pid)[1:]:
-                kill_tree(process.pid)
-        self.status_of(pid)
+        if not self._shared and not kill_all(self._all_but_own):
+            self._home.kill()
+        self.status_of(worker)
+
+    def _end_for_memory(self) -> None:
+        self.overrun = f"all its processes together used more than {self._memory_limit / 1e9:.1f} GB of memory"
+        kill_all(self._all_but_own)
+
+    def _all_but_own(self) -> list[psutil.Process]:
+        return [process for process in self._home.everything() if process != self._own]
 
     def stop(self) -> None:
         """Freeze the bench and everything below it, so that the other side is timed alone."""
@@ -292,31 +382,32 @@ class Bench:
             _quietly(process.send_signal, signal.SIGCONT)
 
     def _everything(self) -> list[psutil.Process]:
-        roots = [*self._spawned, *([self._process] if self._process else [])]
-        return [process for root in roots for process in tree(root.pid)]
+        return [process for home in self._homes() for process in home.everything()]
+
+    def _homes(self) -> list[Bare | sandbox.Sandbox]:
+        return [*self._spawned, *([self._home] if self._home else [])]
 
     def close(self) -> None:
         """End the bench and everything below it."""
         if self._control is not None:
             self._control.close()
-        for process in [*self._spawned, *([self._process] if self._process else [])]:
-            kill_tree(process.pid)
-            process.wait()
+        for home in self._homes():
+            home.kill()
+        if not self._walled:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
 
 def bench_environment(threads: int | None) -> dict[str, str]:
     """The environment a bench starts with: the caller's, less what would let code in or secrets out."""
     dropped = ("PYTHON", "JPY_", "NBGRADER")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
-    environment |= {
-        "AUTOGRADER_BENCH": "1",
-        "MPLBACKEND": "Agg",
-        "HF_HUB_OFFLINE": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
+    return {k: v for k, v in os.environ.items() if not k.startswith(dropped)} | _added(threads)
+
+
+def _added(threads: int | None) -> dict[str, str]:
+    added = {"AUTOGRADER_BENCH": "1", "MPLBACKEND": "Agg", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     if threads:
-        environment |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    return environment
+        added |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    return added
 
 
 def function_source(function: Callable) -> tuple[str, str]:
@@ -336,6 +427,14 @@ def tree(pid: int) -> list[psutil.Process]:
         return []
 
 
+def memory_bytes(pid: int) -> int:
+    """Main memory that a process holds, files left out; 0 when it is gone or the system does not say."""
+    try:
+        return sandbox.held_memory(Path(f"/proc/{pid}/status").read_text())
+    except OSError:
+        return 0
+
+
 def freeze(processes: Callable[[], list[psutil.Process]]) -> None:
     """Stop processes, again until no new one appears, and wait until each really stands still."""
     still: set[psutil.Process] = set()
@@ -348,15 +447,16 @@ def freeze(processes: Callable[[], list[psutil.Process]]) -> None:
         still.update(new)
 
 
-def kill_tree(pid: int) -> None:
-    """Kill a process and everything below it, again and again until nothing new appears."""
+def kill_all(processes: Callable[[], list[psutil.Process]]) -> bool:
+    """Kill processes, again and again until nothing new appears. False if new ones appear faster than they die."""
     for _ in range(50):
-        alive = [p for p in tree(pid) if _quietly(p.status) not in (None, psutil.STATUS_ZOMBIE)]
+        alive = [p for p in processes() if _quietly(p.status) not in (None, psutil.STATUS_ZOMBIE)]
         if not alive:
-            return
+            return True
         for process in alive:
             _quietly(process.kill)
         psutil.wait_procs(alive, timeout=0.05)
+    return False
 
 
 def _quietly(method: Callable, *args) -> Any:

@@ -77,7 +77,7 @@ BAD = {
     "an unknown exercise": (["check", "ours.ipynb", "--exercise", "latncy_metrics"], "did you mean 'latency_metrics'"),
     "an exercise of another chapter": (["check", "ours.ipynb", "--exercise", "time_calls"], "is in chapter 00"),
     "an unknown tier": (["check", "ours.ipynb", "--tier", "castle"], "no tier 'castle'"),
-    "a tier that is not there yet": (["check", "ours.ipynb", "--tier", "node"], "--tier process"),
+    "a tier that cannot be had": (["check", "ours.ipynb", "--tier", "node"], "for bubblewrap is not installed"),
     "an unknown hint": (["hint", "nothing"], "there is no exercise 'nothing'"),
     "an unknown chapter to grade": (["grade", "99_nothing"], "there is no chapter '99_nothing'"),
     "an unknown chapter to release": (["release", "99_nothing"], "there is no chapter '99_nothing'"),
@@ -95,7 +95,7 @@ def test_bad_input_meets_one_sentence(case, tmp_path):
     (tmp_path / "list.ipynb").write_text("[]")
     notebook(tmp_path, "x = 1")
     notebook(tmp_path, "x = 1", name="ours.ipynb", autograder={"chapter": CHAPTERS[1]})
-    done = autograder(*words, cwd=tmp_path)
+    done = autograder(*words, cwd=tmp_path, PATH="/nowhere")
     said = " ".join(done.stderr.split())
     assert done.returncode == 2, done
     assert said.startswith("autograder: ") and sentence in said, said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import select
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from autograder.exercise import Challenge, Exercise, Rung, close, describe
 from autograder.judge import Cell, Judge, report_text, wire
 from autograder.judge.notebook import plain_python
 from autograder.judge.slicing import slice_for
+from autograder.tests.processes import still_running
 
 pytestmark = [pytest.mark.faults, pytest.mark.cheats]
 
@@ -225,10 +225,7 @@ def test_an_endless_worker_does_not_outlive_its_judge(tmp_path, how):
         children = psutil.Process(judging.pid).children(recursive=True)
     judging.send_signal(how)
     judging.wait()
-    _, left = psutil.wait_procs(children, timeout=8)
-    for process in left:
-        os.kill(process.pid, signal.SIGKILL)
-    assert not left
+    assert not still_running(children)
 
 
 def test_messages_have_a_length(judge):
@@ -534,7 +531,4 @@ def test_a_learners_own_child_does_not_outlive_a_killed_judge():
         children = psutil.Process(judging.pid).children(recursive=True)
     judging.terminate()
     judging.wait()
-    _, left = psutil.wait_procs(children, timeout=5)
-    for process in left:
-        process.kill()
-    assert len(children) == 3 and not left
+    assert len(children) == 3 and not still_running(children)

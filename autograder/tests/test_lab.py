@@ -398,7 +398,7 @@ def test_a_kernel_that_does_not_compile_is_one_sentence(empty_cache, monkeypatch
 
 
 def test_the_doctor_has_one_line_per_item_each_with_a_fix():
-    items = doctor.run()
+    items = doctor.run(no_sandbox="bubblewrap is not installed")
     assert [item.name for item in items] == [
         *("python", "torch", "device", "compiler", "model", "memory", "disk", "extensions", "sandbox")
     ]
@@ -406,11 +406,10 @@ def test_the_doctor_has_one_line_per_item_each_with_a_fix():
     assert all(item.fix for item in items if not item.ok)
 
 
-def test_a_missing_model_and_a_missing_sandbox_are_told_apart(empty_cache, monkeypatch):
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
-    (model,), (sandbox,) = doctor._model(), doctor._sandbox()
+def test_a_missing_model_and_a_missing_sandbox_are_told_apart(empty_cache):
+    (model,), sandbox = doctor._model(), doctor._sandbox("bubblewrap is not installed")
     assert not model.ok and model.needed and "autograder setup" in model.fix
-    assert not sandbox.ok and not sandbox.needed
+    assert not sandbox.ok and not sandbox.needed and "bubblewrap is not installed" in sandbox.detail
 
 
 def test_a_cache_that_cannot_be_written_is_a_line_of_the_doctor(tmp_path, monkeypatch):

@@ -107,6 +107,38 @@ def test_an_impossible_speed_goes_to_a_person(verdict_on):
     assert "more than the square" in verdict.review
 
 
+@pytest.mark.cheats
+def test_forged_counts_are_contradicted_by_the_clock(verdict_on):
+    class Counted(SumTo):
+        counted = (SumTo.RUNG,)
+
+    verdict = verdict_on(THREE_TIMES, exercise=Counted)
+    assert verdict.outcome == "review" and verdict.points == 2
+    assert "takes as long as the slow one" in verdict.review
+    assert verdict_on(ONCE, exercise=Counted).outcome == "full"
+
+
+@pytest.mark.cheats
+def test_a_table_kept_to_look_fast_is_seen_from_outside(verdict_on):
+    class Lean(SumTo):
+        held_bytes = 16 << 20
+
+    table = "import numpy as np\ntable = np.ones(1 << 24)\n"
+    verdict = verdict_on(f"{table}{ONCE}".replace("total = 0", "total = 0 * int(table[n % 9])"), exercise=Lean)
+    assert verdict.outcome == "review" and verdict.points == 2
+    assert "MB more than the course's solution" in verdict.review
+    assert verdict_on(ONCE, exercise=Lean).outcome == "full"
+
+
+def test_the_node_tier_measures_only_on_a_machine_that_is_left_alone(monkeypatch):
+    monkeypatch.setattr("autograder.judge.judging.QUIET_SECONDS", 0)
+    monkeypatch.setattr("psutil.cpu_percent", lambda interval: 57.0)
+    with Judge(tier="node", reference=lambda name: [Cell(ONCE, "r", 1)]) as judge:
+        verdict = judge.judge(SumTo(), [Cell(ONCE, "a", 1)])
+    assert (verdict.outcome, verdict.points, verdict.tier) == ("review", 2, "node")
+    assert "57% busy" in verdict.review
+
+
 @pytest.mark.faults
 def test_a_learner_who_dies_in_a_timed_call_keeps_the_rest(verdict_on):
     source = "import os\n" + ONCE.replace("total = 0", "total = 0 if n < 2000 else os._exit(1)")

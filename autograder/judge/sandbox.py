@@ -1,0 +1,406 @@
+"""The walls around a bench: what is mounted, under which uid it runs, what it may use up, how all of it is ended.
+
+A sandbox is bubblewrap with an allow-list of mounts, no network, namespaces of its own, a filter on system calls and
+no capabilities. As root its processes get a real uid that no other sandbox of this machine has; as an ordinary user
+they get a user namespace. Linux only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import platform
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+
+import autograder
+from autograder import lab
+
+SCRATCH_BYTES = 256 << 20  # of /tmp, and the longest file
+SHARED_BYTES = 64 << 20  # of /dev/shm
+PROCESSES = 256  # threads included
+INODE_BYTES = 1024  # of the kernel's memory, for each file however empty
+LOOK_SECONDS = 0.1
+FIRST_UIDS = (2_000_000_000, 900_000, 61_000)  # where nobody has a uid, the first that can be had here
+SLOTS = 512
+PREFIX_PARTS = ("bin", "include", "lib", "lib64", "libexec", "pyvenv.cfg")
+SYSTEM_FILES = (
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/sys/devices/system/cpu",
+)
+INHERITED = ("LANG", "TZ", "COURSE_MODEL", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CXX", "GOMP_SPINCOUNT")
+
+# bubblewrap dies with the thread that started it, so that thread must last as long as this process.
+_starter = ThreadPoolExecutor(1, thread_name_prefix="sandbox-starter")
+
+
+def start(program: list[str], fds: list[int], environment: dict[str, str], cores: int | None = None) -> Sandbox:
+    """A program in a sandbox of its own that ends with this process. It keeps the open files `fds`.
+
+    cores: how many it may use, none of which another sandbox of this machine with as few cores uses; None for all.
+    """
+    slot = Slot()
+    try:
+        return Sandbox(slot, _starter.submit(_spawn, slot, program, fds, environment, cores).result())
+    except BaseException:
+        slot.free()
+        raise
+
+
+class Slot:
+    """One place for a sandbox: a number that no other process of this machine holds, and (as root) its own uid.
+
+    It is held by the name of a socket, so it is free again however this process ends.
+    """
+
+    def __init__(self) -> None:
+        self._held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        in_use = {process.info["uids"].real for process in psutil.process_iter(["uids"]) if process.info["uids"]}
+        for self.number in range(SLOTS):
+            self.uid = _first_uid() + self.number if os.geteuid() == 0 else None
+            if self.uid not in in_use:
+                with contextlib.suppress(OSError):
+                    self._held.bind(f"\0making-generation-faster/sandbox/{self.number}")
+                    return
+        self._held.close()
+        raise OSError(f"all {SLOTS} places for sandboxes are taken")
+
+    def free(self) -> None:
+        """Let others have it."""
+        self._held.close()
+
+
+class Sandbox:
+    """A running sandbox. `pid` is bubblewrap's own process, `everything()` what runs inside."""
+
+    def __init__(self, slot: Slot, process: subprocess.Popen) -> None:
+        self._slot = slot
+        self._process = process
+        self._init: psutil.Process | None = None
+        self.uid = slot.uid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def init(self) -> psutil.Process | None:
+        """The namespace's process 1; None before it is there and after it has gone."""
+        if self._init is None:
+            with contextlib.suppress(psutil.Error):
+                self._init = next(iter(psutil.Process(self._process.pid).children()), None)
+        return self._init
+
+    def everything(self) -> list[psutil.Process]:
+        """Every process inside but process 1, which is bubblewrap's."""
+        with contextlib.suppress(psutil.Error):
+            return self.init().children(recursive=True) if self.init() else []
+        return []
+
+    def process_of(self, inner: int) -> psutil.Process | None:
+        """The process whose number is `inner` for those inside."""
+        return next((process for process in self.everything() if _innermost_pid(process.pid) == inner), None)
+
+    def memory_bytes(self) -> int:
+        """Main memory in use by all processes and folders in there, shared pages counted once."""
+        in_processes = sum(held_memory(status) for status in self._inside("status"))
+        if in_processes > self._cheap_enough:
+            in_processes = sum(_exact_memory(rollup) for rollup in self._inside("smaps_rollup"))
+        return in_processes + sum(self._used(folder) for folder in ("tmp", "dev/shm"))
+
+    _cheap_enough = 0
+
+    def watch(self, limit: Callable[[], int], overrun: Callable[[], None]) -> None:
+        """Call `overrun` whenever more than limit() bytes are in use, until the sandbox ends."""
+        stop = self._watching = threading.Event()
+
+        def look() -> None:
+            while not stop.wait(LOOK_SECONDS):
+                self._cheap_enough = limit()
+                if self.memory_bytes() > limit():
+                    overrun()
+
+        threading.Thread(target=look, daemon=True, name="sandbox-watch").start()
+
+    _watching: threading.Event | None = None
+
+    def kill(self) -> None:
+        """End process 1, and with it everything in there; wait until it is gone."""
+        if self._watching:
+            self._watching.set()
+        for process in filter(None, (self.init(), psutil.Process(self._process.pid) if self.alive else None)):
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        self._process.wait()
+        with contextlib.suppress(psutil.Error):
+            if self._init is not None:
+                self._init.wait(timeout=10)
+        self._slot.free()
+
+    def _inside(self, file: str) -> Iterator[str]:
+        """That file of /proc for every process inside."""
+        proc = Path(f"/proc/{self.init().pid}/root/proc") if self.init() else None
+        try:
+            numbers = [name for name in os.listdir(proc) if name.isdigit()] if proc else []
+        except OSError:
+            return
+        for number in numbers:
+            with contextlib.suppress(OSError):
+                yield (proc / number / file).read_text()
+
+    def _used(self, folder: str) -> int:
+        try:
+            usage = os.statvfs(f"/proc/{self.init().pid}/root/{folder}")
+        except (OSError, AttributeError):
+            return 0
+        return (usage.f_blocks - usage.f_bfree) * usage.f_frsize + (usage.f_files - usage.f_ffree) * INODE_BYTES
+
+
+def environment(extra: dict[str, str]) -> dict[str, str]:
+    """What a program in a sandbox finds in its environment: nothing of the caller's but a few harmless names."""
+    kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    own = {"HOME": "/tmp", "TMPDIR": "/tmp", "USER": "learner", "LOGNAME": "learner"}
+    path = {"PATH": f"{sys.prefix}/bin:/usr/bin:/bin", "AUTOGRADER_CACHE": str(lab.cache_dir())}
+    return {"LANG": "C.UTF-8"} | kept | own | path | extra
+
+
+@functools.cache
+def why_not() -> str | None:
+    """Why no sandbox can be had here, in a few words; None when one was just made and held tight."""
+    if sys.platform != "linux":
+        return "sandboxes need Linux"
+    if shutil.which("bwrap") is None:
+        return "bubblewrap is not installed"
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        return "setpriv (util-linux) is not installed"
+    probe = "import os; print(os.getuid(), os.path.exists('/etc/shadow'))"
+    try:
+        slot = Slot()
+        try:
+            process = _spawn(slot, [sys.executable, "-I", "-c", probe], [], environment({}), output=subprocess.PIPE)
+            said, complaint = process.communicate(timeout=20)
+        finally:
+            slot.free()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap does not work here ({error})"
+    if process.returncode:
+        return f"bubblewrap does not work here ({complaint.decode(errors='replace').strip()[:200]})"
+    if said.decode().split() != [str(slot.uid or os.getuid()), "False"]:
+        return "bubblewrap runs here but does not hold tight"
+    return None
+
+
+def _spawn(
+    slot: Slot, program: list[str], fds: list[int], environment: dict, cores: int | None = None, *, output=None
+) -> subprocess.Popen:
+    """bubblewrap around the program, its arguments and its filter read from open files."""
+    output = output or subprocess.DEVNULL
+    with (
+        _on_cores(slot.number, cores),
+        _open_file(_filter()) as calls,
+        _open_file("\0".join(_walls(slot, calls)).encode()) as walls,
+    ):
+        return subprocess.Popen(
+            ["bwrap", "--args", str(walls), "--", *_dropping(slot), *program],
+            pass_fds=[*fds, calls, walls],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+@contextlib.contextmanager
+def _on_cores(number: int, cores: int | None) -> Iterator[None]:
+    """Let what this thread starts run on its own share of the cores; the filter keeps it there."""
+    all_cores = sorted(os.sched_getaffinity(0))
+    if cores is None or cores >= len(all_cores):
+        yield
+        return
+    os.sched_setaffinity(0, {all_cores[(number * cores + i) % len(all_cores)] for i in range(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, all_cores)
+
+
+@contextlib.contextmanager
+def _open_file(data: bytes) -> Iterator[int]:
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        yield file.fileno()
+
+
+def _dropping(slot: Slot) -> list[str]:
+    """As root: become the slot's user, without a way back."""
+    if slot.uid is None:
+        return []
+    ids = ["--reuid", str(slot.uid), "--regid", str(slot.uid), "--clear-groups"]
+    return ["setpriv", *ids, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"]
+
+
+def _walls(slot: Slot, calls: int) -> list[str]:
+    """bubblewrap's arguments."""
+    walls = ["--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    if slot.uid is None:
+        walls += ["--unshare-user", "--disable-userns"]
+    else:
+        walls += ["--cap-drop", "ALL", *_options("--cap-add", ["CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"])]
+    walls += ["--proc", "/proc", "--dev", "/dev"]
+    walls += [word for device in _gpu_devices() for word in ("--dev-bind", device, device)]
+    for folder, size in (("/dev/shm", SHARED_BYTES), ("/tmp", SCRATCH_BYTES)):
+        walls += ["--perms", "1777", "--size", str(size), "--tmpfs", folder]
+    walls += [*_mounts(), "--remount-ro", "/dev", "--remount-ro", "/"]  # after /tmp: the course may lie below it
+    return [*walls, "--seccomp", str(calls), "--chdir", "/tmp"]
+
+
+def _options(name: str, values: list[str]) -> Iterator[str]:
+    for value in values:
+        yield from (name, value)
+
+
+def _mounts() -> list[str]:
+    """The allow-list: interpreter, packages, compiler, model, and of this package only what notebooks import."""
+    words: list[str] = []
+    shown: set[Path] = set()
+    made: set[Path] = {Path("/"), Path("/tmp")}
+
+    def parents(path: Path) -> None:
+        for folder in reversed(path.parents):
+            if folder not in made and not shown.intersection((folder, *folder.parents)):
+                words.extend(["--perms", "0755", "--dir", str(folder)])
+                made.add(folder)
+
+    def show(path: Path) -> None:
+        if path in made or any(parent in shown for parent in path.parents):
+            return
+        parents(path)
+        link = path.is_symlink() and path.parent == Path("/")  # /lib and the like, which are in /usr nowadays
+        words.extend(["--symlink", os.readlink(path), str(path)] if link else ["--ro-bind", str(path), str(path)])
+        made.add(path)
+        shown.add(path)
+
+    for path in _shown_paths():
+        if path.exists():
+            show(path)
+    package = Path(autograder.__file__).parent
+    parents(package)
+    words += ["--perms", "0755", "--tmpfs", str(package)]
+    for part in ("__init__.py", "lab"):
+        words += ["--ro-bind", str(package / part), str(package / part)]
+    return [*words, "--remount-ro", str(package)]
+
+
+def _shown_paths() -> Iterator[Path]:
+    for prefix in dict.fromkeys(("/usr", sys.base_prefix, sys.prefix)):
+        yield from (Path(prefix, part) for part in PREFIX_PARTS)
+    yield from map(Path, ("/bin", "/lib", "/lib64", "/lib32", *SYSTEM_FILES))
+    yield Path(sysconfig.get_path("stdlib"))
+    yield from (Path(entry) for entry in sys.path if entry.endswith(("site-packages", "dist-packages")))
+    yield lab.default_model.folder()
+    yield lab.setup.compile_cache()
+    yield lab.cache_dir() / "machine.json"
+    if (named := Path(os.environ.get("COURSE_MODEL", "") or "-").expanduser()).is_dir():
+        yield named.absolute()
+
+
+def _gpu_devices() -> list[str]:
+    return [str(path) for path in (*Path("/dev").glob("nvidia*"), Path("/dev/kfd"), Path("/dev/dri")) if path.exists()]
+
+
+def _first_uid() -> int:
+    """The first of SLOTS uids that exist in this user namespace and belong to nobody."""
+    lines = [[int(word) for word in line.split()] for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    for first in FIRST_UIDS:
+        if any(inside <= first and first + SLOTS <= inside + length for inside, _, length in lines):
+            return first
+    raise OSError("this user namespace has no uids to spare for sandboxes")
+
+
+def _innermost_pid(pid: int) -> int | None:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                return int(line.split()[-1])
+    return None
+
+
+def held_memory(status: str) -> int:
+    """Bytes a process has in use, from its status file; pages it shares with others count in full, files do not."""
+    return sum(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(("RssAnon", "RssShmem")))
+
+
+def _exact_memory(rollup: str) -> int:
+    """The same with each shared page divided among those who share it; slow."""
+    return sum(int(line.split()[1]) << 10 for line in rollup.splitlines() if line.startswith(("Pss_Anon", "Pss_Shmem")))
+
+
+# System calls by the kernel's number on (x86-64, arm64). Refused: what makes namespaces and mounts (a fresh one would
+# have no size), memory that no limit counts, channels that outlive a process, other processes' memory and open files,
+# and cores that were given to others.
+ABSENT = {"clone3": (435, 435), "memfd_create": (319, 279), "memfd_secret": (447, 447)}  # callers have another way
+REFUSED = {
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsmount": (432, 432),
+    "shmget": (29, 194),
+    "semget": (64, 190),
+    "msgget": (68, 186),
+    "mq_open": (240, 180),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "pidfd_getfd": (438, 438),
+    "sched_setaffinity": (203, 122),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+}
+CLONE = (56, 220)
+NEW_NAMESPACES = 0x7E020000  # the flags of clone that ask for one
+ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above, the kernel's name for it
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+ALLOW, KILL, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
+EPERM, ENOSYS = 1, 38
+
+
+def _filter() -> bytes:
+    """The filter as the kernel reads it: one instruction of 8 bytes after the other."""
+    column, name = ARCHITECTURES[platform.machine()]
+    program = [(LOAD, 0, 0, 4), (EQUAL, 1, 0, name), (RETURN, 0, 0, KILL), (LOAD, 0, 0, 0)]
+    if name == 0xC000003E:  # the same calls under other numbers
+        program += [(AT_LEAST, 0, 1, 0x40000000), (RETURN, 0, 0, FAIL | EPERM)]
+    for calls, number in ((ABSENT, ENOSYS), (REFUSED, EPERM)):
+        for call in calls.values():
+            program += [(EQUAL, 0, 1, call[column]), (RETURN, 0, 0, FAIL | number)]
+    program += [(EQUAL, 0, 3, CLONE[column]), (LOAD, 0, 0, 16), (ANY_BIT, 0, 1, NEW_NAMESPACES)]
+    program += [(RETURN, 0, 0, FAIL | EPERM), (RETURN, 0, 0, ALLOW)]
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
