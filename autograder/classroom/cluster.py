@@ -24,7 +24,7 @@ from autograder import lab
 from autograder.classroom import verdicts
 from autograder.classroom.verdicts import Progress, Work
 from autograder.judge import Report
-from autograder.judge.process import kill_tree
+from autograder.judge.process import kill_all
 from autograder.lab import LabError
 
 TOKEN = "timing"  # the resource of a worker that may measure
@@ -121,6 +121,7 @@ def own(workers: int, progress: Progress) -> Iterator[OneByOne | OnDask]:
 
     folder = _folder_of_workers()
     settings = {
+        "temporary-directory": str(folder),
         "distributed.scheduler.worker-saturation": 1.0,  # a worker that dies takes one submission with it, not two
         "distributed.worker.daemon": False,
         "distributed.comm.timeouts.connect": f"{CONNECT_SECONDS}s",
@@ -179,21 +180,25 @@ def _introduction() -> tuple[str, str]:
 
 def _judged(work: Work, sharing: int) -> str:
     """In a worker: the verdict without speeds, as text, with this worker's share of the cores."""
-    _prepare(work)
-    report = verdicts.judged(work, threads=max(1, lab.hardware.usable_cores() // sharing))
-    return json.dumps(report.to_json())
+    threads = max(1, lab.hardware.usable_cores() // sharing)
+    _prepare(work, threads)
+    return json.dumps(verdicts.judged(work, threads=threads).to_json())
 
 
 def _timed(work: Work, report: str) -> str:
     """In a worker: the verdict with its speeds, and this kind of machine, as text."""
-    _prepare(work)
+    _prepare(work, lab.hardware.usable_cores())
     made = verdicts.timed(work, Report.from_json(json.loads(report)))
     return json.dumps({"report": made.to_json(), "machine": verdicts.machine_class()})
 
 
-def _prepare(work: Work) -> None:
+def _prepare(work: Work, threads: int) -> None:
+    """Undo in a worker what Dask has set for its own purposes. Raises ClusterError for work of another version."""
+    import torch
+
     if work.course != verdicts.course_version():
         raise ClusterError("a worker has another version of the course: install this one there")
+    torch.set_num_threads(threads)
     for name in NOT_FOR_BENCHES:
         os.environ.pop(name, None)
 
@@ -274,7 +279,6 @@ class _Below:
     """The processes below this one that were not there at first."""
 
     def __init__(self) -> None:
-        resource_tracker.ensure_running()  # multiprocessing's own; it ends with this process
         self._before = self._now()
         self._seen: set[psutil.Process] = set()
 
@@ -282,25 +286,24 @@ class _Below:
     def _now() -> set[psutil.Process]:
         return set(psutil.Process().children(recursive=True))
 
-    def take_note(self) -> None:
-        """Remember who is there, also when its parent has ended later."""
+    def take_note(self) -> list[psutil.Process]:
+        """Those that run, also when their parent has ended since they were last asked for."""
         self._seen |= self._now() - self._before
-
-    def kill(self) -> None:
-        self.take_note()
-        for process in self._seen:
-            if process.is_running():
-                kill_tree(process.pid)
+        return [process for process in self._seen if process.is_running()]
 
 
 @contextlib.contextmanager
 def _ended_at_last() -> Iterator[_Below]:
     """Whatever happens inside, every process that was started there is gone afterwards."""
+    tracker = resource_tracker._resource_tracker  # multiprocessing starts one, and leaves it
+    tracked = tracker._fd is not None
     below = _Below()
     try:
         yield below
     finally:
-        below.kill()
+        if not tracked:
+            tracker._stop()
+        kill_all(below.take_note)
 
 
 def _folder_of_workers() -> Path:

@@ -28,6 +28,7 @@ from autograder.judge import Cell, Report, RungResult, TierError, Verdict
 from autograder.judge.judging import UNMEASURED
 from autograder.judge.process import BenchError
 from autograder.tests import test_classroom
+from autograder.tests.processes import still_running
 from autograder.tests.test_classroom import SMALL, changed, gradebook_of, hand_in
 
 small, course, released = test_classroom.small, test_classroom.course, test_classroom.released
@@ -105,7 +106,12 @@ def dask_here(cache_of_its_own):
     from distributed import LocalCluster
 
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=50
+        n_workers=2,
+        threads_per_worker=1,
+        processes=False,
+        dashboard_address=None,
+        silence_logs=50,
+        local_directory=str(cache_of_its_own),
     ) as made:
         yield made.scheduler_address
 
@@ -122,8 +128,7 @@ def test_two_workers_give_the_marks_that_one_gives_and_leave_nothing_behind(cour
     assert points_of(summary) == expected | {"twin": 3.0, "nothing": 0.0}
     assert (summary.judged, summary.unchanged, summary.status) == (4, 0, 1)
     assert len(list((course / verdicts.FOLDER / SMALL).iterdir())) == 3, "the twins share a verdict"
-    left = [process for process in below() - before if "resource_tracker" not in " ".join(process.cmdline())]
-    assert left == []
+    assert below() - before == set()
     assert [path.name for path in cache_of_its_own.iterdir() if path.name.startswith("workers")] == []
     again = grade(SMALL, root=course, tier=TIER, workers=1)
     assert again == summary
@@ -210,11 +215,6 @@ class Command:
         return self.process.returncode, out, err
 
 
-def still_there(processes: set[psutil.Process]) -> list[psutil.Process]:
-    _, alive = psutil.wait_procs(list(processes), timeout=20)
-    return [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
-
-
 @pytest.mark.faults
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
 def test_a_grading_that_is_ended_is_taken_up_again(how, course, released, cache_of_its_own):
@@ -226,7 +226,7 @@ def test_a_grading_that_is_ended_is_taken_up_again(how, course, released, cache_
     else:
         command.process.kill()
     status, _, said = command.end()
-    assert still_there(running) == []
+    assert still_running(list(running), 20) == []
     if how == signal.SIGINT:
         assert status == 2
         assert said.splitlines()[-1] == (

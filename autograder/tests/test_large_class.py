@@ -36,7 +36,7 @@ from autograder.tests.test_classroom import (
     with_cells,
 )
 
-TIER = "process"
+TIER = "sandbox"
 STUDENTS, FULL = 100, 5
 ANSWERS = Path(__file__).parent / "answers/00/median_and_iqr"
 RIGHT = (ANSWERS / "statistics_inclusive.py").read_text()
@@ -438,8 +438,8 @@ def test_nothing_of_theirs_is_left_running(hundred):
 
 
 def left_behind(before: set[int]) -> list[str]:
-    """Processes with our environment that were not there at first: what a submission has left running."""
-    ours = ("PYTEST_CURRENT_TEST", os.environ["PYTEST_CURRENT_TEST"])
+    """Processes of this test run that were not there at first: what a submission has left running."""
+    ours = ("AUTOGRADER_TESTS", os.environ["AUTOGRADER_TESTS"])
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
