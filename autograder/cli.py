@@ -6,6 +6,7 @@ import errno
 import json
 import re
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from autograder import __version__
 from autograder.lab import LabError
@@ -27,7 +29,11 @@ app = typer.Typer(
 out, err = Console(highlight=False), Console(stderr=True, highlight=False)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, nothing else.")]
+CourseOption = Annotated[Path | None, typer.Option(help="nbgrader's course folder; the current one by default.")]
 TierOption = Annotated[str, typer.Option(help="How the learner's code is kept apart: process, sandbox or node.")]
+
+
+SMALL_CLASS = 40  # students, up to which everybody has a row
 
 
 class Usage(LabError):
@@ -43,7 +49,7 @@ def _progress(wanted: bool = True, *, lines: bool = False):
     if lines and not err.is_terminal:
         yield _lines()
         return
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not wanted or not err.is_terminal) as bar:
         task = bar.add_task("starting", total=1.0)
         yield lambda text, fraction: bar.update(task, description=text, completed=fraction)
@@ -257,33 +263,143 @@ def grade(
     student: Annotated[str | None, typer.Option(help="Only this student.")] = None,
     tier: Annotated[str | None, typer.Option(help="Instead of the tier in nbgrader_config.py.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Judge unchanged submissions anew, too.")] = False,
-    course: Annotated[Path | None, typer.Option(help="nbgrader's course folder; the current one by default.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that judge; as many as usable cores by default.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask cluster that judges instead, as tls://HOST:8786.")
+    ] = None,
+    everybody: Annotated[bool, typer.Option("--all", help="A row for every student of a large class, too.")] = False,
+    course: CourseOption = None,
     as_json: Json = False,
 ) -> None:
     """Grade all collected submissions into the gradebook. Exits 0, or 1 when some need a person, 2 on an error."""
+    from autograder import lab
     from autograder.classroom import grade as grading
 
-    with _progress(not as_json) as tell:
-        summary = grading.grade(
-            _slug(chapter), root=course or Path.cwd(), student=student, tier=tier, again=again, progress=tell
-        )
+    slug = _slug(chapter)
+    if scheduler and workers:
+        raise Usage("--workers is for this machine alone: a cluster at --scheduler has its own number of workers")
+    try:
+        with _class_progress(not as_json) as (tell, finished):
+            summary = grading.grade(
+                slug,
+                root=course or Path.cwd(),
+                student=student,
+                tier=tier,
+                again=again,
+                workers=workers or lab.hardware.usable_cores(),
+                scheduler=scheduler,
+                progress=tell,
+                finished=finished,
+            )
+    except KeyboardInterrupt:
+        raise Usage("interrupted; what was judged is kept, and the same command goes on from there") from None
     if as_json:
         _print_json(summary.to_json())
     else:
-        _print_summary(summary)
+        _print_summary(summary, everybody=everybody)
     raise typer.Exit(summary.status)
 
 
-def _print_summary(summary) -> None:
-    table = Table(box=None, padding=(0, 1))
-    for heading in ("student", "points", "needs a person because"):
-        table.add_column(heading)
-    for row in summary.students:
-        table.add_row(row.student, f"{row.points:g} of {row.max_points:g}", "; ".join(row.reasons))
-    out.print(table)
-    out.print(f"{len(summary.students)} graded, {summary.needs_review} of them need a person", markup=False)
-    if unmarked := sum(len(row.unmarked) for row in summary.students):
-        out.print(f"{unmarked} written answers are still to be marked, in the formgrader", markup=False)
+@app.command()
+def report(
+    chapter: str,
+    course: CourseOption = None,
+    out_file: Annotated[Path | None, typer.Option("--out", help="Where the page goes.")] = None,
+) -> None:
+    """Write one HTML page about a graded class: marks, speeds, commonest mistakes, who needs a person."""
+    from autograder.classroom import class_report
+
+    out.print(str(class_report.write(_slug(chapter), course or Path.cwd(), out_file)), markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _class_progress(wanted: bool):
+    """Two functions, (text, fraction) and (graded student): a bar on a terminal, a line per student in a log."""
+    if wanted and not err.is_terminal:
+        yield (lambda text, fraction: None), lambda graded: err.print(_in_a_line(graded), markup=False, soft_wrap=True)
+        return
+    with _progress(wanted) as tell:
+        yield tell, lambda graded: None
+
+
+def _in_a_line(graded) -> str:
+    return "; ".join([f"{_plain(graded.student)}: {_marks(graded)}", *_remarks(graded.reasons, graded.zeros)])
+
+
+def _print_summary(summary, *, everybody: bool) -> None:
+    """Totals first, then those who need a person, then everybody where that is not too long."""
+    students = summary.students
+    out.print(_totals(summary), markup=False, soft_wrap=True)
+    suspicious = [row for row in students if row.suspicious]
+    if suspicious:
+        out.print()
+        out.print(_table(suspicious, f"To look at: {len(suspicious)}", lambda row: row.lost))
+    rest = [row for row in students if not row.suspicious]
+    if rest and (everybody or len(students) <= SMALL_CLASS):
+        out.print()
+        out.print(_table(rest, "The others" if suspicious else "Everybody", lambda row: row.zeros))
+    elif rest:
+        out.print(f"\nNothing is odd about the other {len(rest)}; --all lists them.", markup=False)
+    if unmarked := sum(len(row.unmarked) for row in students):
+        out.print(f"\nWritten answers still to be marked, in the formgrader: {unmarked}", markup=False)
+
+
+def _totals(summary) -> str:
+    """What became of the class, in a few lines."""
+    from statistics import median
+
+    students = summary.students
+    count = Counter(row.outcome for row in students)
+    graded = [row.points for row in students if row.outcome != "failed"]
+    lines = [
+        f"{summary.assignment}, at the {summary.tier} tier: {len(graded)} graded "
+        f"({summary.judged} judged, {summary.unchanged} unchanged), {summary.needs_review} need a person"
+    ]
+    if count["failed"]:
+        lines.append(f"{count['failed']} could not be graded and have no new marks: mend the cause and run this again")
+    if graded:
+        most = students[0].max_points
+        lines.append(
+            f"points by check: median {median(graded):g} of {most:g}, "
+            f"{sum(points >= most for points in graded)} with all, {sum(points == 0 for points in graded)} with none"
+        )
+    for name, number in Counter(name for row in students for name in row.unmeasured).items():
+        lines.append(
+            f"{name}: the speed of {number} could not be measured here and now, so those points follow the counted "
+            "work; --again on a quiet machine measures"
+        )
+    return "\n".join(lines)
+
+
+def _table(rows, title: str, zeros) -> Table:
+    """A row per student; zeros(row) are the exercises without points that are worth a word, and why."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    for heading in ("student", "points", "outcome", "why"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        words = (row.outcome, *{row.outcomes[name] for name in row.lost}) if row.lost else (row.outcome,)
+        why = "\n".join(_remarks(row.reasons, zeros(row)))
+        table.add_row(Text(_plain(row.student)), Text(_marks(row)), Text(", ".join(words)), Text(why))
+    return table
+
+
+def _marks(graded) -> str:
+    if graded.outcome == "failed":
+        return "not graded"
+    late = f" (late: -{graded.late_penalty:g})" if graded.late_penalty else ""
+    return f"{graded.points:g} of {graded.max_points:g}{late}"
+
+
+def _remarks(reasons, zeros: dict[str, str]) -> list[str]:
+    """Why a person must look, and why exercises earned nothing."""
+    return [_plain(text) for text in (*reasons, *(f"{name} {why}" for name, why in zeros.items()))]
+
+
+def _plain(text: str) -> str:
+    """Text of a student's, made fit for one line of a terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _sentence(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Grading all submissions of an assignment: each is judged, then nbgrader saves it, one student at a time.
 
-Judging needs nothing but a file, the released cells and settings, leaves its verdict on disk, and may run anywhere.
-Writing is nbgrader's own Autograde, which finds that verdict; there is one writer.
+Judging needs nothing but a submission's cells and settings, and may run anywhere (`cluster`). Its verdict is kept on
+disk (`verdicts`), where nbgrader's own Autograde finds it; there is one writer.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import contextlib
 import copy
 import fcntl
 import glob
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from nbformat import NotebookNode
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.apps import NbGrader
 from nbgrader.converters import Autograde
@@ -24,15 +27,19 @@ from nbgrader.utils import chdir
 from sqlalchemy.exc import SQLAlchemyError
 from traitlets.config import Config
 
+from autograder.classroom import cluster, verdicts
 from autograder.classroom import submission as submissions
-from autograder.classroom import verdicts
+from autograder.classroom.cluster import OnDask, OneByOne
 from autograder.classroom.pipeline import Judge, chapter_of, configure, judged_cells
 from autograder.classroom.submission import Recorded
+from autograder.classroom.verdicts import Progress, Shelf, Work, submission_digest
 from autograder.course.release import NbgraderError, quietly, register
-from autograder.judge import NotebookError, Report
+from autograder.judge import NotebookError, Report, TierError, Verdict
+from autograder.judge.process import BenchError
 from autograder.lab import LabError
 
-Progress = Callable[[str, float], None]
+MOST_BENCH_ERRORS = 3  # in a row
+BUSY_SECONDS = 60  # how long another program may hold the gradebook
 
 
 class GradeError(LabError):
@@ -54,7 +61,8 @@ class Graded:
     """One student's automatic marks as they stand in the gradebook, late penalty not taken off.
 
     outcome: "graded", "review" (a person must look, `reasons` say why) or "failed" (no marks were saved).
-    unmarked: written answers that wait for a person.
+    unmarked: written answers that wait for a person. outcomes: exercise -> the judge's word ("full", "died", ...).
+    zeros: exercise -> why it earned nothing. unmeasured: exercises whose speed could not be measured.
     """
 
     student: str
@@ -64,15 +72,30 @@ class Graded:
     reasons: tuple[str, ...] = ()
     unmarked: tuple[str, ...] = ()
     late_penalty: float = 0.0
+    outcomes: dict[str, str] = field(default_factory=dict)
+    zeros: dict[str, str] = field(default_factory=dict)
+    unmeasured: tuple[str, ...] = ()
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """Exercises whose code ended what it ran in or did not finish -> how."""
+        return {name: why for name, why in self.zeros.items() if self.outcomes.get(name) in ("died", "timeout")}
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether somebody should look."""
+        return self.outcome != "graded" or bool(self.lost)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What grading an assignment came to."""
+    """What grading an assignment came to: of these students so many were judged now, so many had not changed."""
 
     assignment: str
     tier: str
     students: list[Graded] = field(default_factory=list)
+    judged: int = field(default=0, compare=False)
+    unchanged: int = field(default=0, compare=False)
 
     @property
     def needs_review(self) -> int:
@@ -97,41 +120,272 @@ def grade(
     tier: str | None = None,
     measure: bool | None = None,
     again: bool = False,
+    workers: int = 1,
+    scheduler: str | None = None,
     progress: Progress | None = None,
+    finished: Callable[[Graded], None] | None = None,
 ) -> Summary:
     """Grade what lies in submitted/STUDENT/SLUG into the course's gradebook.
 
     tier, measure: instead of those in nbgrader_config.py. again: judge also what has been judged before.
+    workers: processes that judge on this machine. scheduler: the address of a Dask cluster that judges instead.
+    finished: called with each student's marks as soon as they are saved.
     Raises GradeError when nothing can be graded; what goes wrong with one student is in the summary.
     """
     root = Path(root).resolve()
-    tell = progress or (lambda text, fraction: None)
     config = settings(slug, root, tier=tier, measure=measure)
     course = CourseDirectory(config=config)
     handed_in = find_submissions(slug, course, student)
-    recorded = released_cells(slug, root, course)
-    judge = Judge(config=config)
-    done: list[Graded] = []
-    for entry in handed_in:
+    grading = _Grading(
+        slug=slug,
+        root=root,
+        config=config,
+        course=course,
+        recorded=released_cells(slug, root, course),
+        pace=Pace(len(handed_in), progress or (lambda text, fraction: None)),
+        finished=finished or (lambda graded: None),
+    )
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(cluster.existing(scheduler)) if scheduler else None
+        kinds = place.machines() if place else None
+        to_do = grading.sort(handed_in, lambda: kinds or [verdicts.machine_class()], again=again)
+        if place is None:
+            place = stack.enter_context(cluster.own(min(workers, to_do.judgings), grading.pace.tell))
+        grading.carry_out(to_do, place)
+    order = [entry.student for entry in handed_in]
+    done = sorted(grading.done, key=lambda graded: order.index(graded.student))
+    return Summary(slug, grading.judge.tier, done, grading.judged, grading.unchanged)
 
-        def inner(text: str, fraction: float, entry: Submission = entry) -> None:
-            tell(f"{entry.student}: {text}", (len(done) + fraction) / len(handed_in))
 
-        inner("reading", 0.0)
+@dataclass(frozen=True)
+class Case:
+    """A submission that has been read: the work of judging it, or why there is nothing to judge."""
+
+    entry: Submission
+    work: Work | None = None
+    reason: str = ""
+
+
+@dataclass
+class _ToDo:
+    """What is left when the submissions have been read, by a key that submissions with the same code share."""
+
+    ready: list[tuple[Case, Report | None, str]] = field(default_factory=list)
+    cases: dict[str, list[Case]] = field(default_factory=dict)
+    to_judge: dict[str, Work] = field(default_factory=dict)
+    to_time: dict[str, tuple[Work, Report]] = field(default_factory=dict)
+
+    @property
+    def judgings(self) -> int:
+        """How many processes could be at work at once."""
+        return len(self.to_judge) or min(1, len(self.to_time))
+
+
+@dataclass
+class _Grading:
+    """One run over a class: what it needs, and what has come of it so far."""
+
+    slug: str
+    root: Path
+    config: Config
+    course: CourseDirectory
+    recorded: dict[str, Recorded]
+    pace: Pace
+    finished: Callable[[Graded], None]
+    done: list[Graded] = field(default_factory=list)
+    judged: int = 0
+    unchanged: int = 0
+    _shelves: dict[str, Shelf] = field(default_factory=dict)
+    _bench_errors: int = 0
+
+    def __post_init__(self) -> None:
+        self.judge = Judge(config=self.config)
+
+    def sort(self, handed_in: list[Submission], machines: Callable[[], list[str]], *, again: bool) -> _ToDo:
+        """Read every submission, and see what is on the shelf already."""
+        to_do = _ToDo()
+        for entry in handed_in:
+            try:
+                case = self._read(entry)
+            except Exception as error:
+                self._fail(Case(entry), error)
+                continue
+            if case.work is None:
+                to_do.ready.append((case, None, ""))
+                continue
+            self._file(case, to_do, machines, again=again)
+        return to_do
+
+    def _file(self, case: Case, to_do: _ToDo, machines: Callable[[], list[str]], *, again: bool) -> None:
+        shelf, key = self._shelf(case.work.chapter), f"{case.work.chapter}/{submission_digest(case.work.cells)}"
+        if key not in to_do.cases and not again:
+            if whole := shelf.whole(case.work, measure=self.judge.measure, machines=machines):
+                self.unchanged += 1
+                to_do.ready.append((case, *whole))
+                return
+            if report := shelf.judged(case.work):
+                to_do.to_time[key] = case.work, report
+        to_do.cases.setdefault(key, []).append(case)
+        if key not in to_do.to_time:
+            to_do.to_judge[key] = case.work
+        self.judged += 1
+
+    def carry_out(self, to_do: _ToDo, place: OneByOne | OnDask) -> None:
+        """Judge, measure and save; each student as soon as nothing is missing."""
+        self.pace.begin("judged", len(to_do.to_judge), then=len(to_do.to_time))
+        results = place.judging(to_do.to_judge)
+        for case, report, machine in to_do.ready:
+            self._save(case, report, machine)
+        for key, report in results:
+            self.pace.step()
+            cases, work = to_do.cases[key], to_do.to_judge[key]
+            if isinstance(report, Exception):
+                self._fail_all(cases, report)
+                continue
+            self._shelf(work.chapter).keep(work, report)
+            if self.judge.measure and verdicts.awaits(report):
+                to_do.to_time[key] = work, report
+                self.pace.then = len(to_do.to_time)
+                continue
+            self._save_all(cases, report, "")
+        self.pace.begin("measured", len(to_do.to_time))
+        for key, made in place.timing(to_do.to_time):
+            self.pace.step()
+            if isinstance(made, Exception):
+                self._fail_all(to_do.cases[key], made)
+                continue
+            work = to_do.to_time[key][0]
+            self._shelf(work.chapter).keep(work, *made)
+            self._save_all(to_do.cases[key], *made)
+
+    def _read(self, entry: Submission) -> Case:
         try:
-            report, reason = judge_submission(
-                entry, recorded, slug, root, judge.tier, judge.measure, again=again, progress=inner
-            )
-            inner("saving", 1.0)
-            save(entry, slug, root, config)
-            done.append(_graded(entry, slug, course, recorded, report, reason))
+            notebook = restored_notebook(entry, self.recorded)
+        except NotebookError as error:
+            return Case(entry, reason=str(error))
+        chapter = chapter_of(notebook, self.slug)
+        return Case(entry, self._shelf(chapter).work(judged_cells(notebook)))
+
+    def _shelf(self, chapter: str) -> Shelf:
+        if chapter not in self._shelves:
+            self._shelves[chapter] = Shelf(self.root, chapter, self.judge.tier)
+        return self._shelves[chapter]
+
+    def _save_all(self, cases: list[Case], report: Report, machine: str) -> None:
+        self._bench_errors = 0
+        for case in cases:
+            self._save(case, report, machine)
+
+    def _save(self, case: Case, report: Report | None, machine: str) -> None:
+        self.pace.tell(f"{case.entry.student}: saving", 1.0)
+        try:
+            with verdicts.saving(), _one_writer(self.root):
+                save(case.entry, self.slug, self.config, machine)
+                graded = self._graded(case, report)
         except Exception as error:
-            why = str(error) or type(error).__name__
-            done.append(Graded(entry.student, 0.0, _most(recorded), "failed", (why,)))
-    return Summary(slug, judge.tier, done)
+            self._fail(case, error)
+        else:
+            self._finish(graded)
+
+    def _graded(self, case: Case, report: Report | None) -> Graded:
+        """A student's marks, read back from the gradebook, with the judge's words."""
+        ours = [verdict for verdict in report.verdicts if verdict.name in self.recorded] if report else []
+        reasons = (case.reason,) if report is None else tuple(verdict.review for verdict in ours if verdict.review)
+        with Gradebook(self.course.db_url, self.course.course_id) as gradebook:
+            saved = gradebook.find_submission_notebook(self.slug, self.slug, case.entry.student)
+            return Graded(
+                case.entry.student,
+                sum(grade.score for grade in saved.grades if not self.recorded[grade.name].written),
+                _most(self.recorded),
+                "review" if reasons else "graded",
+                reasons,
+                tuple(g.name for g in saved.grades if self.recorded[g.name].written and g.needs_manual_grade),
+                saved.late_submission_penalty or 0.0,
+                {verdict.name: verdict.outcome for verdict in ours},
+                {verdict.name: why_nothing(verdict) for verdict in ours if not verdict.points and not verdict.review},
+                tuple(v.name for v in ours if v.speed and not v.speed.get("measurable", True)),
+            )
+
+    def _fail_all(self, cases: list[Case], error: Exception) -> None:
+        """No marks for these. A machine that fails time and again before anything has come of it is nobody's work."""
+        if isinstance(error, TierError):
+            raise GradeError(f"Nobody else was graded: {error}")
+        if isinstance(error, BenchError):
+            self._bench_errors += 1
+            if self._bench_errors == MOST_BENCH_ERRORS:
+                raise GradeError(f"Grading stopped, and nobody lost a mark: {error}")
+        for case in cases:
+            self._fail(case, error)
+
+    def _fail(self, case: Case, error: Exception) -> None:
+        why = str(error) or type(error).__name__
+        self._finish(Graded(case.entry.student, 0.0, _most(self.recorded), "failed", (why,)))
+
+    def _finish(self, graded: Graded) -> None:
+        self.done.append(graded)
+        self.pace.done += 1
+        self.finished(graded)
+
+
+class Pace:
+    """How far a grading is, and how long it may still take, from what its work has taken so far."""
+
+    def __init__(self, students: int, progress: Progress) -> None:
+        self.students, self.done, self.then = students, 0, 0
+        self._progress = progress
+        self.begin("read", 0)
+
+    def begin(self, what: str, of: int, *, then: int = 0) -> None:
+        """A kind of work starts, with so many pieces; `then` is how many have to be measured after it."""
+        self._what, self._of, self.then = what, of, then
+        self._steps, self._since = 0, time.monotonic()
+
+    def step(self) -> None:
+        """One more piece is done."""
+        self._steps += 1
+        self.tell("", 1.0)
+
+    def tell(self, text: str, fraction: float) -> None:
+        """Pass on a sentence about one piece of work, of which this fraction is done."""
+        so_far = f"{self.done} of {self.students} graded"
+        if self._of:
+            so_far += f", {self._steps} of {self._of} {self._what}{self._left()}"
+        self._progress(f"{so_far} · {text}" if text else so_far, self.done / self.students)
+
+    def _left(self) -> str:
+        if not self._steps:
+            return ""
+        each = (time.monotonic() - self._since) / self._steps
+        after = f", then {self.then} to measure" if self.then and self._what == "judged" else ""
+        return f", about {_minutes(each * (self._of - self._steps))} left{after}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def why_nothing(verdict: Verdict) -> str:
+    """Why an exercise earned no points, in the words of a table: "not answered", "died: ...", "timeout: ..."."""
+    if verdict.outcome == "untouched":
+        return "not answered"
+    said = verdict.note or next((rung.message for rung in verdict.rungs if rung.message), "nothing was right")
+    said = re.sub(r"^your code (did not come back: )?|; points count .*", "", said.splitlines()[0])
+    return f"{verdict.outcome}: {said}" if verdict.outcome in ("died", "timeout") else said
 
 
 def settings(slug: str, root: Path, *, tier: str | None, measure: bool | None) -> Config:
+    """The settings to grade an assignment with. Raises GradeError when the tier is not to be had here."""
+    config = configuration(slug, root)
+    if tier is not None:
+        config.Judge.tier = tier
+    if measure is not None:
+        config.Judge.measure = measure
+    if sentence := Judge(config=config).refusal():
+        raise GradeError(sentence)
+    return config
+
+
+def configuration(slug: str, root: Path) -> Config:
     """The course's nbgrader configuration, with the course's own pipeline in it whatever it says."""
     app = NbGrader(log_level="CRITICAL", raise_config_file_errors=True)
     try:
@@ -143,12 +397,7 @@ def settings(slug: str, root: Path, *, tier: str | None, measure: bool | None) -
     configure(config)
     config.CourseDirectory.root = str(root)
     config.CourseDirectory.assignment_id = slug
-    if tier is not None:
-        config.Judge.tier = tier
-    if measure is not None:
-        config.Judge.measure = measure
-    if sentence := Judge(config=config).refusal():
-        raise GradeError(sentence)
+    config.CourseDirectory.db_url = _patient(CourseDirectory(config=config).db_url)
     return config
 
 
@@ -178,42 +427,25 @@ def released_cells(slug: str, root: Path, course: CourseDirectory) -> dict[str, 
         raise GradeError(f"The gradebook cannot be used: {str(error).splitlines()[0]}") from None
 
 
-def judge_submission(
-    entry: Submission,
-    recorded: dict[str, Recorded],
-    slug: str,
-    root: Path,
-    tier: str,
-    measure: bool,
-    *,
-    again: bool = False,
-    progress: Progress | None = None,
-) -> tuple[Report | None, str]:
-    """(report, "") with the verdict left on disk, or (None, why there is nothing to judge)."""
+def restored_notebook(entry: Submission, recorded: dict[str, Recorded]) -> NotebookNode:
+    """What a student handed in, with the cells it was released with. Raises NotebookError, which says why not."""
     if entry.notebook is None:
-        return None, entry.missing
-    try:
-        notebook = submissions.restored(submissions.read(entry.notebook), recorded)
-    except NotebookError as error:
-        return None, str(error)
-    report = verdicts.report(
-        judged_cells(notebook),
-        chapter_of(notebook, slug),
-        root,
-        tier=tier,
-        measure=measure,
-        again=again,
-        progress=progress,
-    )
-    return report, ""
+        raise NotebookError(entry.missing)
+    return submissions.restored(submissions.read(entry.notebook), recorded)
 
 
-def save(entry: Submission, slug: str, root: Path, config: Config) -> None:
-    """Let nbgrader autograde one student, with the verdicts on disk. Raises NbgraderError."""
+def save(entry: Submission, slug: str, config: Config, machine: str = "") -> None:
+    """Let nbgrader autograde one student, with the verdict on disk (measured on that kind of machine).
+
+    The caller holds the gradebook. Raises NbgraderError.
+    """
+    if glob.escape(entry.student) != entry.student:
+        raise NbgraderError(f"nbgrader cannot grade the folder {entry.student}: rename it without *, ? and [")
     config = copy.deepcopy(config)
-    config.CourseDirectory.student_id = glob.escape(entry.student)
+    config.CourseDirectory.student_id = entry.student
     config.Restore.missing = entry.missing
-    with _one_writer(root), tempfile.TemporaryDirectory() as folder:
+    config.Judge.machine = machine
+    with tempfile.TemporaryDirectory() as folder:
         if entry.notebook is None or entry.notebook.stem != slug:
             _copy_under_its_name(entry, slug, Path(folder))
             config.CourseDirectory.submitted_directory = str(Path(folder).resolve())
@@ -240,6 +472,13 @@ def _copy_under_its_name(entry: Submission, slug: str, submitted: Path) -> None:
         shutil.copyfile(entry.notebook, folder / f"{slug}.ipynb", follow_symlinks=False)
 
 
+def _patient(db_url: str) -> str:
+    """The same gradebook, waited for when a formgrader is writing to it."""
+    if not db_url.startswith("sqlite") or "timeout=" in db_url:
+        return db_url
+    return f"{db_url}{'&' if '?' in db_url else '?'}timeout={BUSY_SECONDS}"
+
+
 @contextlib.contextmanager
 def _one_writer(root: Path) -> Iterator[None]:
     """Wait for other gradings of this course to finish their student; free again however this process ends."""
@@ -248,31 +487,6 @@ def _one_writer(root: Path) -> Iterator[None]:
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _graded(
-    entry: Submission,
-    slug: str,
-    course: CourseDirectory,
-    recorded: dict[str, Recorded],
-    report: Report | None,
-    reason: str,
-) -> Graded:
-    """A student's marks, read back from the gradebook."""
-    reasons = (
-        (reason,) if report is None else tuple(v.review for v in report.verdicts if v.review and v.name in recorded)
-    )
-    with Gradebook(course.db_url, course.course_id) as gradebook:
-        saved = gradebook.find_submission_notebook(slug, slug, entry.student)
-        return Graded(
-            entry.student,
-            sum(grade.score for grade in saved.grades if not recorded[grade.name].written),
-            _most(recorded),
-            "review" if reasons else "graded",
-            reasons,
-            tuple(g.name for g in saved.grades if recorded[g.name].written and g.needs_manual_grade),
-            saved.late_submission_penalty or 0.0,
-        )
 
 
 def _most(recorded: dict[str, Recorded]) -> float:

@@ -84,6 +84,9 @@ class Judge(NbGraderPreprocessor):
 
     tier = Unicode("sandbox", help="How submissions are kept apart: process, sandbox or node.").tag(config=True)
     measure = Bool(True, help="Whether speed is measured; without it its points are not earned.").tag(config=True)
+    machine = Unicode("", help="Whose measurements count, in a run over one student; this machine's by default.").tag(
+        config=True
+    )
 
     def refusal(self) -> str | None:
         """Why nothing can be graded with these settings, in a sentence; None when it can."""
@@ -100,7 +103,12 @@ class Judge(NbGraderPreprocessor):
         if not ours.unreadable:
             # nbgrader converts with the course's root as the working directory
             report = verdicts.report(
-                judged_cells(notebook), ours.chapter, Path.cwd(), tier=self.tier, measure=self.measure
+                judged_cells(notebook),
+                ours.chapter,
+                Path.cwd(),
+                tier=self.tier,
+                measure=self.measure,
+                machine=self.machine,
             )
             marks = {verdict.name: verdict for verdict in report.verdicts}
         ours.tier = self.tier  # from here on this copy is known to be judged

@@ -75,6 +75,7 @@ class Judge:
     reference: the cells of the course's own solution by exercise name, or None where there is none.
     progress:  called with a sentence and a fraction while something takes time.
     live:      the cells come from a running kernel, so that messages speak of running cells.
+    threads:   of the learner's code; all usable cores by default, fewer where several judges share them.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Judge:
         reference: Reference | None = None,
         progress: Progress | None = None,
         live: bool = False,
+        threads: int | None = None,
     ) -> None:
         if tier not in TIERS:
             raise TierError(f"there is no tier {tier!r}; there are {', '.join(TIERS)}")
@@ -96,7 +98,7 @@ class Judge:
         self._reference = reference or (lambda name: None)
         self._progress = progress or (lambda text, fraction: None)
         self._live = live
-        self._threads = lab.hardware.usable_cores()
+        self._threads = threads or lab.hardware.usable_cores()
         self._learner: Bench | None = None
         self._course: Bench | None = None
 
@@ -302,6 +304,7 @@ def judge_notebook(
     reference: Reference | None = None,
     progress: Progress | None = None,
     only: str | None = None,
+    threads: int | None = None,
 ) -> Report:
     """All automatic marks of one notebook, or of one of its exercises."""
     chosen = [e for e in chapter.exercises if only in (None, e.name)]
@@ -311,7 +314,7 @@ def judge_notebook(
     def inner(text: str, fraction: float) -> None:
         tell(f"{exercise.name}: {text}", (len(verdicts) + fraction) / len(chosen))
 
-    with Judge(tier=tier, measure=measure, reference=reference, progress=inner) as judge:
+    with Judge(tier=tier, measure=measure, reference=reference, progress=inner, threads=threads) as judge:
         for exercise in chosen:
             inner("checking", 0.0)
             verdicts.append(judge.judge(exercise, cells))

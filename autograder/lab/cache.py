@@ -37,17 +37,19 @@ def writable_cache_dir() -> Path:
 
 
 @contextlib.contextmanager
-def one_at_a_time(name: str, waiting: Callable[[], None]) -> Iterator[None]:
+def one_at_a_time(name: str, waiting: Callable[[], None], *, shared: bool = False) -> Iterator[None]:
     """Hold the lock `name` in the cache folder; `waiting()` is called once when another process holds it.
 
-    The lock belongs to the process: it is free again however the process ends.
+    Any number may hold it `shared`, while nobody holds it alone. The lock belongs to the process: it is free again
+    however the process ends.
     """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     with open(writable_cache_dir() / f"{name}.lock", "w") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             waiting()
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            fcntl.flock(lock, kind)
         yield
 
 
