@@ -34,7 +34,7 @@ from rich.table import Table
 from autograder import chapters, lab
 from autograder.course.reference import repository, source_notebook
 from autograder.course.release import find_alembic
-from autograder.judge.process import kill_tree, tree
+from autograder.judge.process import kill_all, tree
 from autograder.lab import LabError
 
 KINDS = ("reference", "wrong", "right", "wrong", "untouched", "reference", "wrong", "right", "wrong", "half-way")
@@ -238,8 +238,8 @@ def _kept_answers(folder: Path) -> dict[tuple[str, str], list[str]]:
     """The answers that the tests keep: (exercise, "right" or "wrong") -> their code."""
     kept: dict[tuple[str, str], list[str]] = {}
     for path in sorted(folder.glob("*/*.py")):
-        kind = ast.get_docstring(ast.parse(path.read_text())).split(":")[0]
-        kept.setdefault((path.parent.name, kind), []).append(path.read_text())
+        kind = ast.get_docstring(ast.parse(path.read_text("utf-8"))).split(":")[0]
+        kept.setdefault((path.parent.name, kind), []).append(path.read_text("utf-8"))
     return kept
 
 
@@ -259,7 +259,7 @@ def run(command: Sequence[str], folder: Path, limit: float) -> tuple[float, int]
                 with contextlib.suppress(psutil.TimeoutExpired):
                     process.wait(SAMPLE_SECONDS)
         finally:
-            kill_tree(process.pid)
+            kill_all(lambda: tree(process.pid))
         seconds = time.monotonic() - started
         if process.returncode not in (0, 1):
             log.seek(0)
@@ -289,7 +289,7 @@ def _plain(slug: str, folder: Path, root: Path) -> Course:
 
 
 def _ours(slug: str, folder: Path, root: Path, tier: str, *, measure: bool = True, workers: int) -> Course:
-    config = (root / "nbgrader_config.py").read_text() + OURS.format(tier=tier, measure=measure)
+    config = (root / "nbgrader_config.py").read_text("utf-8") + OURS.format(tier=tier, measure=measure)
     _make(slug, folder, root, config)
     command = (*AUTOGRADER, "grade", slug, "--course", str(folder), "--json")
     if _knows_workers():
@@ -301,7 +301,7 @@ def _make(slug: str, folder: Path, root: Path, config: str) -> None:
     source = folder / "source" / slug
     source.mkdir(parents=True)
     shutil.copy(source_notebook(slug, root), source)
-    (folder / "nbgrader_config.py").write_text(config)
+    (folder / "nbgrader_config.py").write_text(config, "utf-8")
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import glob
 import os
 import re
@@ -79,7 +78,11 @@ class SubmissionExporter(NotebookExporter):
         """Let a run wait for other gradings of the course, mend what a killed one left, and tell how it ended."""
         convert = converter.convert_notebooks
         # `autograder grade` has seen to the turns and tells of each student itself
-        alone = contextlib.nullcontext() if converter.parent is None else _one_writer(Path(converter.coursedir.root))
+        alone = (
+            contextlib.nullcontext()
+            if converter.parent is None
+            else verdicts.one_writer(Path(converter.coursedir.root))
+        )
 
         def convert_alone() -> None:
             with alone:
@@ -120,13 +123,3 @@ def _half_made_copies(converter: Autograde) -> Iterator[str]:
         notebooks = glob.glob(os.path.join(glob.escape(copy), "*.ipynb"))
         if os.path.isdir(copy) and not (notebooks and all(is_judged(Path(path)) for path in notebooks)):
             yield copy
-
-
-@contextlib.contextmanager
-def _one_writer(root: Path) -> Iterator[None]:
-    """Wait for other gradings of this course; free again however this process ends."""
-    folder = root / verdicts.FOLDER
-    folder.mkdir(exist_ok=True)
-    with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -34,7 +34,7 @@ from autograder.tests.test_classroom import SMALL, changed, gradebook_of, hand_i
 small, course, released = test_classroom.small, test_classroom.course, test_classroom.released
 lenient_judge = test_classroom.lenient_judge
 
-TIER = "process"
+TIER = "sandbox"
 ANSWERS = Path(__file__).parent / "answers/00/median_and_iqr"
 PATIENCE = 120  # seconds for anything that must happen
 
@@ -103,16 +103,19 @@ def cache_of_its_own(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def dask_here(cache_of_its_own):
     """A Dask cluster whose two workers are threads of this process, so that tests can reach into them; its address."""
+    import dask
     from distributed import LocalCluster
 
-    with LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=False,
-        dashboard_address=None,
-        silence_logs=50,
-        local_directory=str(cache_of_its_own),
-    ) as made:
+    with (
+        dask.config.set({"temporary-directory": str(cache_of_its_own)}),
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address=None,
+            silence_logs=50,
+        ) as made,
+    ):
         yield made.scheduler_address
 
 
