@@ -28,6 +28,7 @@ class Gpu:
 class Speed:
     """A published speed of decode, one request at a time."""
 
+    what: str
     model: str
     gpu: str
     bytes_per_weight: float
