@@ -15,6 +15,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from .phases import _attempt, _in_words, _number, _plain_numbers
 from .style import FLOOR, GUESS, axes, course_style, show
+from .timing import _plain_log_ticks
 
 __all__ = ["ceilings", "floors", "forwards", "layer_map", "operations_per_token", "per_model", "roofline", "step_parts"]
 
@@ -133,15 +134,15 @@ def roofline(
     for (name, (px, py)), (color, marker) in zip(points.items(), SERIES, strict=False):
         ax.plot(px, py, color=color, marker="", alpha=0.3)
         ax.plot(px, py, color=color, marker=marker, linestyle="", label=name)
-        for label, x, y in zip(series[name], px, py, strict=True):
-            ax.annotate(label, (x, y), (5, -11), textcoords="offset points", fontsize=8, color=color)
+        for label, x, y in _labels(series[name], px, py):
+            ax.annotate(label, (x, y), (6, -11), textcoords="offset points", fontsize=8.5, color=color)
     if guess:
         x, share = guess
         ax.plot([x], [share * min(x * machine.bandwidth, operations) / 1e9], **GUESS, label="your guess")
     lowest = min(y for _, ys in points.values() for y in ys)
     ax.set(xlim=(left, right), ylim=(0.4 * min(lowest, roof[0]), 3 * operations / 1e9))
-    for axis in (ax.xaxis, ax.yaxis):
-        _plain_numbers(axis)
+    _plain_log_ticks(ax)
+    _plain_numbers(ax.yaxis)
     ax.legend(fontsize=9, loc="lower right", frameon=True, framealpha=0.9, edgecolor="none")
     told = [
         f"{name}: " + ", ".join(f"{label} {y:.3g} at {x:.2g}" for label, x, y in zip(series[name], *pts, strict=True))
@@ -153,6 +154,13 @@ def roofline(
         f"{ridge:.2g} operations per byte, and is flat at {operations / 1e9:.0f} billion operations per second. "
         f"Billion operations per second at operations per byte: {'; '.join(told)}.",
     )
+
+
+def _labels(names: Sequence[str], xs: Sequence[float], ys: Sequence[float]) -> list[tuple[str, float, float]]:
+    """Where each point's name goes; names of points that stand above one another go to the lowest, in one."""
+    if max(xs) < 1.05 * min(xs):
+        return [(", ".join(names), xs[0], min(ys))]
+    return list(zip(names, xs, ys, strict=True))
 
 
 def _points(works: Mapping[str, Work]) -> tuple[list[float], list[float]]:
@@ -248,7 +256,7 @@ def ceilings(
         found = [(row[model], y) for y, row in enumerate(speeds.values()) if model in row]
         ax.plot(*zip(*found, strict=True), marker, color=color, label=model)
     for (machine, speed, what), color in zip(reached, ("#CC0000", "#7A0177", "#333333"), strict=False):
-        label = f"reached: {what}, {speed:.3g}"
+        label = f"reached: {what}, {speed:g}"
         ax.plot([speed], [list(speeds).index(machine)], "x", color=color, ms=9, mew=2, label=label)
     if guess:
         ax.plot([guess[1]], [list(speeds).index(guess[0])], **GUESS, label="your guess")
