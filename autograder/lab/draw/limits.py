@@ -222,8 +222,9 @@ def step_parts(parts: Mapping[str, float], *, guess: tuple[str, float] | None = 
     whole = next(iter(seconds.values())) or 1.0
     figure, ax = axes("A decode step, and what could explain it", x="milliseconds", y="")
     figure.set_figheight(1.3 + 0.5 * len(seconds))
+    colors = [BLUE, *(PALE, "#F0C987")[: len(seconds) - 2], *[GREEN] * len(seconds)]  # the last bar is overhead's
     for row, (name, value) in enumerate(seconds.items()):
-        ax.barh(row, 1e3 * value, height=0.6, color=(BLUE, PALE, "#F0C987", GREEN)[min(row, 3)], edgecolor="#444444")
+        ax.barh(row, 1e3 * value, height=0.6, color=colors[row], edgecolor="#444444")
         share = "" if row == 0 else f", {value / whole:.0%} of the step"
         right = max(value, guess[1] if guess and guess[0] == name else 0, 0)  # of the bar, and of the guess
         ax.annotate(f"{_ms(value)}{share}", (1e3 * right, row), (9, 0), textcoords="offset points", va="center")
@@ -305,16 +306,15 @@ def operations_per_token(prefill_flops: Callable, config: Any, lengths: Sequence
             return
         values.append(value / tokens / 1e9)
     labels = {"x": "prompt tokens", "y": "billion operations per token"}
-    figure, ax = axes("What your prefill_flops says", **labels, log_x=True, log_y=True)
+    figure, ax = axes("What your prefill_flops says", **labels, log_x=True)
     ax.plot(lengths, values, "o-", color=BLUE)
     for length, value in zip(lengths, values, strict=True):
         ax.annotate(f"{value:.3g}", (length, value), (0, 7), textcoords="offset points", ha="center", fontsize=8.5)
     ax.set_xticks(lengths, lengths)
-    ax.set_ylim(0.6 * min(values), 2 * max(values))
-    for axis in (ax.xaxis, ax.yaxis):
-        _plain_numbers(axis)
+    ax.set_ylim(0, 1.2 * max(values))
+    ax.minorticks_off()
     told = ", ".join(f"{length}: {value:.3g}" for length, value in zip(lengths, values, strict=True))
-    show(figure, f"Log scales. Billion operations per token of the prompt, by its length: {told}.")
+    show(figure, f"Billion operations per token of the prompt, by its length: {told}.")
 
 
 @course_style()
