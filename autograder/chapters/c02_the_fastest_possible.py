@@ -590,7 +590,7 @@ class CrossoverBatch(Exercise):
 
     EMPTY = "without a cache: the weights' bytes against a request's operations"
     CACHE = "the caches move it further out"
-    NEVER = "None where the caches keep the step memory-bound forever"
+    NEVER = "None where, and only where, the caches keep the step memory-bound forever"
 
     name = "crossover_batch"
     seconds = SECONDS
@@ -648,7 +648,9 @@ class CrossoverBatch(Exercise):
             yield Rung(rung, answer is None, f"{told}{self._why_never(answer)}")
         else:
             ok = close(answer, expected, relative=0, absolute=1.001)
-            yield Rung(rung, ok, told + (self._why(answer, step) or f" {OWN_CHECK}"))
+            why = told + (self._why(answer, step) or f" {OWN_CHECK}")
+            yield Rung(rung, ok, why)
+            yield Rung(self.NEVER, answer is not None, why)
 
     @staticmethod
     def _why_never(answer) -> str:
