@@ -850,7 +850,7 @@ HOW_FAST_COULD_IT_GO = MarkScheme(
             "is idle. 4-bit weights with scales, say 4.5 bits, are 4.3e9 bytes and lift it to 70 tokens per second. A "
             "GPU with twice the arithmetic and the same memory would not lift it at all, because for one request every "
             "weight is used once and then the next one has to come. On my own machine a step took 39 "
-            "ms over a floor of 14, and a model of the same depth with hardly any weights 6.",
+            "ms over a floor of 6, and a model of the same depth with hardly any weights another 6.",
             awarded=(True, True, True, True, True),
             why="Bytes are derived and the table left out, the bandwidth has its source, both times stand side by "
             "side, and each change has its number or its cause.",

@@ -21,6 +21,7 @@ __all__ = ["ceilings", "floors", "forwards", "layer_map", "operations_per_token"
 
 BLUE, ORANGE, GREEN, PALE, GREY = "#0072B2", "#D55E00", "#009E73", "#56B4E9", "#999999"
 SERIES = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), ("#222222", "D"))
+NEAR = {"textcoords": "offset points", "fontsize": 8.5}
 BATCHES = tuple(2**power for power in range(13))
 
 Work = tuple[float, float, float]
@@ -134,8 +135,11 @@ def roofline(
     for (name, (px, py)), (color, marker) in zip(points.items(), SERIES, strict=False):
         ax.plot(px, py, color=color, marker="", alpha=0.3)
         ax.plot(px, py, color=color, marker=marker, linestyle="", label=name)
-        for label, x, y in _labels(series[name], px, py):
-            ax.annotate(label, (x, y), (6, -11), textcoords="offset points", fontsize=8.5, color=color)
+        if max(px) < 1.05 * min(px):  # above one another: one label for all, over the highest
+            ax.annotate(", ".join(series[name]), (px[0], max(py)), (0, 8), **NEAR, color=color, ha="center")
+            continue
+        for label, x, y in zip(series[name], px, py, strict=True):
+            ax.annotate(label, (x, y), (6, -11), **NEAR, color=color)
     if guess:
         x, share = guess
         ax.plot([x], [share * min(x * machine.bandwidth, operations) / 1e9], **GUESS, label="your guess")
@@ -154,13 +158,6 @@ def roofline(
         f"{ridge:.2g} operations per byte, and is flat at {operations / 1e9:.0f} billion operations per second. "
         f"Billion operations per second at operations per byte: {'; '.join(told)}.",
     )
-
-
-def _labels(names: Sequence[str], xs: Sequence[float], ys: Sequence[float]) -> list[tuple[str, float, float]]:
-    """Where each point's name goes; names of points that stand above one another go to the lowest, in one."""
-    if max(xs) < 1.05 * min(xs):
-        return [(", ".join(names), xs[0], min(ys))]
-    return list(zip(names, xs, ys, strict=True))
 
 
 def _points(works: Mapping[str, Work]) -> tuple[list[float], list[float]]:
