@@ -560,9 +560,9 @@ class ChatTurn(Exercise):
         yield (self.FIRST if new else self.NEXT), reply
 
     workloads = (
-        {"first": 192, "message": 8, "turns": 5, "reply": 2},
-        {"first": 384, "message": 8, "turns": 6, "reply": 2},
-        {"first": 2048, "message": 16, "turns": 8, "reply": 2},
+        {"first": 128, "message": 8, "turns": 5, "reply": 2},
+        {"first": 256, "message": 8, "turns": 5, "reply": 2},
+        {"first": 1024, "message": 16, "turns": 8, "reply": 2},
         {"first": 6144, "message": 16, "turns": 8, "reply": 2},
     )
 

@@ -1,5 +1,6 @@
 """The course's figures: each function draws one and shows it with a description in words."""
 
+from .memory import *  # noqa: F403
 from .phases import *  # noqa: F403
 from .style import axes, course_style, show
 from .timing import *  # noqa: F403
