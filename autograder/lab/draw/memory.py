@@ -124,7 +124,7 @@ def users_in_memory(
 
     limit: bytes of the card. asked: the number of users in question. guess: how many fit with the first pair.
     """
-    figure, ax = axes("Weights lie there once, a cache for every user", x="users", y="GB")
+    figure, ax = axes("Weights lie there once, a cache for every user", x="users", y="memory (GB)")
     figure.set_size_inches(8.5, 4.9)
     most, fitting = 2 * asked, []
     for (weight, weight_bytes), color, marker in zip(weights.items(), (ORANGE, BLUE, GREEN), "so^", strict=True):
