@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -721,11 +722,9 @@ class MaxUsers(Exercise):
 
     def challenges(self, rng):
         for tied in (False, True):
-            config = _configuration(rng, tied)
-            options = _options(rng, config, users=int(rng.integers(7, 25)) + 0.6)
-            yield Challenge({"config": config, "options": options}, decides=(self.FITS,))
+            yield Challenge(_telling(rng, tied), decides=(self.FITS,))
         config = _configuration(rng, False)
-        for users in (-3.8, -6.5):
+        for users in (-7.8, -9.5):
             yield Challenge({"config": config, "options": _options(rng, config, users=users)}, decides=(self.NONE,))
 
     @staticmethod
@@ -795,13 +794,25 @@ def _configuration(rng, tied: bool) -> dict:
     }
 
 
+def _telling(rng, tied: bool) -> dict:
+    """A configuration and options of max_users to which every known mistake gives another number of users."""
+    while True:
+        config = _configuration(rng, tied)
+        options = _options(rng, config, users=int(rng.integers(20, 60)) + 0.6)
+        exact = _users(config, **options)
+        given = [_users(config, **options, mistake=mistake) for mistake in USER_MISTAKES]
+        whole = [math.floor(users) for users in given if users != exact]
+        if len({math.floor(exact), math.ceil(exact), *whole}) == 2 + len(whole):
+            return {"config": config, "options": options}
+
+
 def _options(rng, config: dict, *, users: float) -> dict:
-    """Options of max_users with room for so many users, each a third of an embedding table."""
+    """Options of max_users with room for so many users, about six of them in the bytes of an embedding table."""
     bytes_per_weight, bytes_per_kv = float(rng.choice([2.0, 1.0, 0.5625])), float(rng.choice([2.0, 1.0]))
     table = config["vocab_size"] * config["hidden_size"] * bytes_per_weight
-    context = round(table / 3.3 / _kv_numbers(config) / bytes_per_kv)
+    context = round(table / 6.3 / _kv_numbers(config) / bytes_per_kv)
     user = context * _kv_numbers(config) * bytes_per_kv
-    reserve = int(1.5 * user)
+    reserve = int(2.5 * user)
     memory = sum(_weights(config)) * bytes_per_weight + reserve + users * user
     return {
         "memory_bytes": int(memory),
@@ -819,12 +830,17 @@ def _kv_numbers(config: dict) -> int:
 
 def _weights(config: dict) -> tuple[int, int]:
     """(weights that one forward reads, weights of an input embedding that is not also the head)."""
+    return _counted(tuple(config.items()))
+
+
+@cache
+def _counted(config: tuple) -> tuple[int, int]:
     import torch
     import transformers
 
     with torch.device("meta"):
-        model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**config))
-    table = 0 if config["tie_word_embeddings"] else model.get_input_embeddings().weight.numel()
+        model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(**dict(config)))
+    table = 0 if model.config.tie_word_embeddings else model.get_input_embeddings().weight.numel()
     return sum(weight.numel() for weight in model.parameters()) - table, table
 
 

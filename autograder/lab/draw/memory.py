@@ -79,7 +79,7 @@ def shared_heads(measured: Mapping[int, float], floors: Mapping[int, float], gue
     ax.plot(heads, [1e3 * floors[h] for h in heads], **FLOOR, label="floor: bytes / bandwidth")
     if guess:
         ax.plot(heads[1:2], [1e3 * measured[heads[0]] / guess], **GUESS, label=f"your guess, x {guess:g}")
-    ax.set(xscale="log", ylim=(0, None), xticks=heads, xticklabels=heads)
+    ax.set(xscale="log", ylim=(0, 1.35e3 * max(measured.values())), xticks=heads, xticklabels=heads)
     ax.minorticks_off()
     ax.legend(fontsize=9, loc="upper left")
     told = ", ".join(f"{h} heads {1e3 * measured[h]:.1f} ms (floor {1e3 * floors[h]:.1f})" for h in heads)
@@ -197,7 +197,7 @@ def attention_map(cached_attention: Callable) -> None:
         return
     out = given.detach().float().cpu().nan_to_num(-1).numpy()[0]
     read = [int(out[head, -1].mean() > 5) for head in range(heads)]  # which key/value head a query head reads
-    figure = Figure(figsize=(8.5, 2.9))
+    figure = Figure(figsize=(8.5, 3.1))
     panels = figure.subplots(1, heads)
     for head, ax in enumerate(panels):
         weights = out[head] - 10 * read[head]
@@ -252,6 +252,7 @@ def cache_slots(PreallocatedCache: Callable, CacheFull: type) -> None:
         if not held:
             ax.text(0.1, row, complaint or str(given), va="center", fontsize=9.5, parse_math=False)
     ax.set(xlim=(0, max(8, *(len(g) for _, g, _ in rows if isinstance(g, list)), 0)), ylim=(len(rows) - 0.5, -0.5))
+    ax.set_xticks([place + 0.5 for place in range(8)], range(1, 9))
     ax.set_yticks(range(len(rows)), [name for name, *_ in rows])
     ax.grid(visible=False)
     told = "; ".join(f"{name}: {complaint or given}" for name, given, complaint in rows)
@@ -355,7 +356,7 @@ def room_for_users(max_users: Callable, config: Any, *, memory_bytes: float, res
 @course_style()
 def request_bill(request_seconds: Callable, config: Any, machine: Any, **options) -> None:
     """Machine-seconds of one request by the learner's `request_seconds`, against the size of the batch."""
-    batches = [1, 2, 4, 8, 16, 32]
+    batches = [2**i for i in range(8)]
     pairs = [_attempt(request_seconds, config, machine, batch=batch, **options) for batch in batches]
     try:
         seconds = np.array([[float(part) for part in given] for given, _ in pairs])
@@ -363,15 +364,14 @@ def request_bill(request_seconds: Callable, config: Any, machine: Any, **options
     except (TypeError, ValueError, AssertionError):
         print(next((complaint for _, complaint in pairs if complaint), f"Nothing to draw: {pairs[0][0]!r}."))
         return
-    figure, ax = axes("What one request costs, at the floor", x="requests in the batch", y="machine-seconds")
-    places = range(len(batches))
-    ax.bar(places, seconds[:, 0], 0.6, color=ORANGE, label="prefill")
-    ax.bar(places, seconds[:, 1], 0.6, bottom=seconds[:, 0], color=BLUE, hatch="//", edgecolor="white", label="decode")
-    for place, total in enumerate(seconds.sum(1)):
-        ax.annotate(f"{total:.3g}", (place, total), (0, 3), textcoords="offset points", ha="center", fontsize=9)
-    ax.set_xticks(list(places), batches)
-    ax.set_ylim(0, 1.15 * seconds.sum(1).max())
-    ax.grid(visible=False, axis="x")
+    figure, ax = axes(
+        "What one request costs, at the floor", x="requests in the batch", y="machine-seconds", log_x=True, log_y=True
+    )
+    for phase, name, color, marker in ((0, "prefill", ORANGE, "s"), (1, "decode", BLUE, "o")):
+        ax.plot(batches, seconds[:, phase], color=color, marker=marker, label=name)
+    ax.set_xticks(batches, batches)
+    ax.minorticks_off()
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.legend(fontsize=9)
     told = "; ".join(f"batch {b}: {p:.3g} + {d:.3g} s" for b, (p, d) in zip(batches, seconds, strict=True))
     show(figure, f"Machine-seconds of prefill and decode for one request. {told}.")
