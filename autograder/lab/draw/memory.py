@@ -369,7 +369,11 @@ def request_bill(request_seconds: Callable, config: Any, machine: Any, **options
     )
     for phase, name, color, marker in ((0, "prefill", ORANGE, "s"), (1, "decode", BLUE, "o")):
         ax.plot(batches, seconds[:, phase], color=color, marker=marker, label=name)
+        for end in (0, -1):
+            where = (batches[end], seconds[end, phase])
+            ax.annotate(f"{where[1]:.3g} s", where, (0, 8), textcoords="offset points", ha="center", color=color)
     ax.set_xticks(batches, batches)
+    ax.margins(y=0.15)
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.legend(fontsize=9)
