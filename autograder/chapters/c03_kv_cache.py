@@ -561,9 +561,9 @@ class ChatTurn(Exercise):
         yield (self.FIRST if new else self.NEXT), reply
 
     workloads = (
-        {"first": 128, "message": 8, "turns": 5, "reply": 2},
-        {"first": 256, "message": 8, "turns": 5, "reply": 2},
-        {"first": 1024, "message": 16, "turns": 8, "reply": 2},
+        {"first": 192, "message": 8, "turns": 6, "reply": 2},
+        {"first": 384, "message": 8, "turns": 6, "reply": 2},
+        {"first": 2048, "message": 16, "turns": 8, "reply": 2},
         {"first": 6144, "message": 16, "turns": 8, "reply": 2},
     )
 
@@ -578,7 +578,7 @@ class ChatTurn(Exercise):
 
         from autograder import lab
 
-        shape = {"layers": 4, "vocab_size": 4096, "dtype": torch.float32, "seed": 0}
+        shape = {"layers": 2, "vocab_size": 4096, "dtype": torch.float32, "seed": 0}
         model = lab.load_model("shape:smollm2-135m", **shape)
         table = model.get_input_embeddings().weight
         if model.lm_head.weight is table:  # random and tied, it would only repeat the last token
@@ -597,7 +597,7 @@ class ChatTurn(Exercise):
 
         from autograder import lab
 
-        shape = {"layers": 4, "vocab_size": 4096, "dtype": torch.float32, "seed": 0}
+        shape = {"layers": 2, "vocab_size": 4096, "dtype": torch.float32, "seed": 0}
         model = lab.load_model("shape:smollm2-135m", **shape)
         table = model.get_input_embeddings().weight
         if model.lm_head.weight is table:  # as in timed_run
