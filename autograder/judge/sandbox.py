@@ -34,6 +34,7 @@ PROCESSES = 256  # threads included
 FILE_BYTES = 1024  # of the kernel's memory for a file, an empty one too
 SOCKET_BYTES = 212_992  # of the kernel's memory that a local socket fills by default
 LOOK_SECONDS = 0.1
+TRY_SECONDS = 60
 FIRST_UIDS = (2_000_000_000, 900_000, 61_000)  # where nobody has a uid, the first that can be had here
 SLOTS = 512
 PREFIX_PARTS = ("bin", "include", "lib", "lib64", "libexec", "pyvenv.cfg")
@@ -188,30 +189,42 @@ def environment(extra: dict[str, str]) -> dict[str, str]:
     return {"LANG": "C.UTF-8"} | kept | own | path | extra
 
 
-@functools.cache
 def why_not() -> str | None:
-    """Why no sandbox can be had here, in a few words; None when one was just made and held tight."""
-    if sys.platform != "linux":
-        return "sandboxes need Linux"
-    if shutil.which("bwrap") is None:
-        return "bubblewrap is not installed"
-    if os.geteuid() == 0 and shutil.which("setpriv") is None:
-        return "setpriv (util-linux) is not installed"
-    probe = "import os; print(os.getuid(), os.path.exists('/etc/shadow'))"
+    """Why no sandbox can be had here, in a few words; None when one was made and held tight."""
     try:
-        slot = Slot()
-        try:
-            process = _spawn(slot, [sys.executable, "-I", "-c", probe], [], environment({}), output=subprocess.PIPE)
-            said, complaint = process.communicate(timeout=20)
-        finally:
-            slot.free()
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"bubblewrap does not work here ({error})"
-    if process.returncode:
-        return f"bubblewrap does not work here ({complaint.decode(errors='replace').strip()[:200]})"
-    if said.decode().split() != [str(slot.uid or os.getuid()), "False"]:
-        return "bubblewrap runs here but does not hold tight"
+        _try_out()
+    except OSError as error:
+        return str(error)
     return None
+
+
+@functools.cache
+def _try_out() -> None:
+    """Make a sandbox and look around in it, until it has worked once. Raises OSError, which says why not."""
+    if sys.platform != "linux":
+        raise OSError("sandboxes need Linux")
+    if platform.machine() not in ARCHITECTURES:
+        raise OSError(f"the filter on system calls is not written for {platform.machine()}")
+    if shutil.which("bwrap") is None:
+        raise OSError("bubblewrap is not installed")
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        raise OSError("setpriv (util-linux) is not installed")
+    look = "import os; print(os.getuid(), os.path.exists('/etc/shadow'))"
+    slot = Slot()
+    process = None
+    try:
+        process = _spawn(slot, [sys.executable, "-I", "-c", look], [], environment({}), output=subprocess.PIPE)
+        said, complaint = process.communicate(timeout=TRY_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OSError(f"bubblewrap does not work here ({error})") from None
+    finally:
+        if process is not None:
+            process.kill()
+        slot.free()
+    if process.returncode:
+        raise OSError(f"bubblewrap does not work here ({complaint.decode(errors='replace').strip()[:200]})")
+    if said.decode().split() != [str(slot.uid or os.getuid()), "False"]:
+        raise OSError("bubblewrap runs here but does not hold tight")
 
 
 def _spawn(

@@ -79,12 +79,13 @@ def below() -> set[psutil.Process]:
 
 
 def benches() -> dict[psutil.Process, psutil.Process]:
-    """Benches at work below this process -> the worker that started each."""
+    """Benches at work below this process -> the worker of the cluster that started each."""
     found = {}
     for process in below():
         with contextlib.suppress(psutil.Error):
-            if process.parent() != psutil.Process() and "-I" in process.cmdline():
-                found[process] = process.parent()
+            *_, worker = [parent for parent in process.parents() if parent in below()] or [None]
+            if worker and "-I" in process.cmdline() and "spawn_main" in " ".join(worker.cmdline()):
+                found[process] = worker
     return found
 
 
