@@ -481,7 +481,7 @@ def memory_bytes(pid: int) -> int:
 
 
 def freeze(processes: Callable[[], list[psutil.Process]]) -> bool:
-    """Stop processes, again until no new one appears, and wait until each really stands still. False if none is last."""
+    """Stop processes until no new one appears, and wait until each stands still. False if there is always one more."""
     still: set[psutil.Process] = set()
     for _ in range(MOST_TRIES):
         if not (new := [process for process in processes() if process not in still]):
