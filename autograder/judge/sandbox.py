@@ -120,9 +120,11 @@ class Sandbox:
 
     def memory_bytes(self) -> int:
         """Main memory in use by all processes and folders in there, shared pages counted once."""
-        in_processes = sum(held_memory(status) for status in self._inside("status"))
-        if in_processes > self._cheap_enough:
-            in_processes = sum(_exact_memory(rollup) for rollup in self._inside("smaps_rollup"))
+        statuses = list(self._inside("status"))
+        in_processes = sum(map(held_memory, statuses))
+        if in_processes > self._cheap_enough:  # each shared page divided among those who share it; slow
+            in_processes = sum(_bytes(rollup, "Pss_Anon", "Pss_Shmem") for rollup in self._inside("smaps_rollup"))
+            in_processes += sum(_bytes(status, "VmPTE") for status in statuses)
         return in_processes + sum(self._used(folder) for folder in ("tmp", "dev/shm")) + self._in_sockets()
 
     _cheap_enough = 0
@@ -368,13 +370,11 @@ def _innermost_pid(pid: int) -> int | None:
 
 def held_memory(status: str) -> int:
     """Bytes a process has in use, from its status file; pages it shares with others count in full, files do not."""
-    counted = ("RssAnon", "RssShmem", "VmPTE")
-    return sum(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(counted))
+    return _bytes(status, "RssAnon", "RssShmem", "VmPTE")
 
 
-def _exact_memory(rollup: str) -> int:
-    """The same with each shared page divided among those who share it; slow."""
-    return sum(int(line.split()[1]) << 10 for line in rollup.splitlines() if line.startswith(("Pss_Anon", "Pss_Shmem")))
+def _bytes(lines: str, *names: str) -> int:
+    return sum(int(line.split()[1]) << 10 for line in lines.splitlines() if line.startswith(names))
 
 
 # System calls by the kernel's number on (x86-64, arm64). Refused: what makes namespaces and mounts (a fresh one would
