@@ -103,16 +103,19 @@ def cache_of_its_own(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def dask_here(cache_of_its_own):
     """A Dask cluster whose two workers are threads of this process, so that tests can reach into them; its address."""
+    import dask
     from distributed import LocalCluster
 
-    with LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=False,
-        dashboard_address=None,
-        silence_logs=50,
-        local_directory=str(cache_of_its_own),
-    ) as made:
+    with (
+        dask.config.set({"temporary-directory": str(cache_of_its_own)}),
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address=None,
+            silence_logs=50,
+        ) as made,
+    ):
         yield made.scheduler_address
 
 
