@@ -2,12 +2,13 @@
 #
 #   make setup TORCH_INDEX_URL=URL   takes torch from that index: the small CPU build where there is no NVIDIA GPU
 #   make setup PYTHON=python3.12     with another Python than python3
+#   make bench-grading BENCH="--tier process --json FILE"   with options; --help names them
 
 PYTHON ?= python3
 PY := .venv/bin/python
 PIP := $(PY) -m pip install --disable-pip-version-check --no-input -c constraints.txt
 
-.PHONY: setup lab test lint gpu-check
+.PHONY: setup lab test lint gpu-check prove-speed bench-grading
 
 setup: .venv/.installed
 	@$(PY) -m autograder.cli setup
@@ -23,6 +24,12 @@ lint: .venv/.installed-for-tests
 
 gpu-check: setup
 	@$(PY) -m autograder.course.gpu_check
+
+prove-speed: setup
+	@$(PY) -m autograder.course.prove_speed
+
+bench-grading: setup
+	@$(PY) -m autograder.classroom.bench_grading $(BENCH)
 
 .venv/.installed: pyproject.toml constraints.txt | .venv/bin/pip
 	@if [ -n "$$TORCH_INDEX_URL" ]; then $(PIP) --no-deps --index-url "$$TORCH_INDEX_URL" torch; fi

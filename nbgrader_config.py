@@ -6,7 +6,7 @@ c = get_config()  # noqa: F821
 
 try:
     from autograder.classroom.pipeline import configure
-except Exception as error:  # nbgrader would go on with its own pipeline, and its marks would be wrong
+except (Exception, SystemExit) as error:  # nbgrader would go on with its own pipeline, and its marks would be wrong
     raise SystemExit(
         f"nbgrader was stopped: the course's package cannot be imported ({error}). "
         "Run `make setup` and use the nbgrader it installs."

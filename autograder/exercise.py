@@ -223,7 +223,8 @@ def describe(value: Any) -> str:
     if isinstance(value, list | tuple):
         if len(value) <= 4 and all(number(item) is not None for item in value):
             return "[" + ", ".join(describe(item) for item in value) + "]"
-        return f"a {type(value).__name__} of {len(value)}"
+        odd = [item for item in value if number(item) is None and not isinstance(item, list | tuple)]
+        return f"a {type(value).__name__} of {len(value)}" + (f" with {describe(odd[0])} in it" if odd else "")
     if isinstance(value, dict):
         keys = ", ".join(describe(key) for key in list(value)[:5])
         return f"a dict with {keys or 'nothing in it'}"

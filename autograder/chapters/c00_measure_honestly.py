@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -78,6 +79,12 @@ def _same(given: list[float] | None, expected: list[float] | None) -> bool:
 def _ms(seconds: float) -> str:
     value = seconds * 1e3
     return f"{value:,.0f} ms" if abs(value) >= 100 else f"{value:.3g} ms"
+
+
+def _unseen(given: str, expected: str) -> str:
+    """What to add where two different numbers look the same in a message."""
+    same = " They differ in digits that are not shown: was yours rounded, by a 16-bit number format perhaps?"
+    return same if given == expected else ""
 
 
 def _times(count: int) -> str:
@@ -255,11 +262,12 @@ class TimeCalls(Exercise):
             return f"You returned {describe(answer)}; expected a list of {repeats} numbers, the seconds of each call."
         if len(given) != repeats:
             return f"You returned {len(given)} samples for repeats={repeats}."
-        if len(given) > 1 and len(set(given)) == 1:
+        if len(given) > 1 and len(set(given)) == 1 and math.isfinite(given[0]):
             return f"All {repeats} samples are the same, {_ms(given[0])}: that is their mean, {_times(repeats)}."
         wrong = next(i for i in range(repeats) if len(counted) <= i or not close(given[i], counted[i], relative=1e-5))
         took_then = _ms(counted[wrong]) if wrong < len(counted) else "never made"
-        return f"Counted call number {wrong + 1} of {repeats}: you returned {_ms(given[wrong])}; it took {took_then}."
+        why = f"Counted call number {wrong + 1} of {repeats}: you returned {_ms(given[wrong])}; it took {took_then}."
+        return why + _unseen(_ms(given[wrong]), took_then)
 
 
 class MedianAndIqr(Exercise):
@@ -343,7 +351,7 @@ class MedianAndIqr(Exercise):
         ):
             if close(value, known, relative=1e-5):
                 return f"{why} {text}"
-        return why
+        return why + _unseen(describe(value), describe(median(samples)))
 
     @staticmethod
     def _why_spread(value, samples) -> str:
@@ -361,7 +369,7 @@ class MedianAndIqr(Exercise):
         ):  # fmt: skip
             if close(value, float(known), relative=1e-5):
                 return f"{why} {text}"
-        return why
+        return why + _unseen(describe(value), describe(q3 - q1))
 
 
 class PairedRatio(Exercise):
@@ -519,7 +527,7 @@ class PairedRatio(Exercise):
         ):  # fmt: skip
             if close(value, known, relative=1e-5):
                 return f"{why} {text}"
-        return why
+        return why + _unseen(f"{value:.4g}", f"{expected:.4g}")
 
 
 class RatioInterval(Exercise):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from autograder.chapters import tiny
 from autograder.chapters.devices import VirtualDevice
 from autograder.exercise import (
     Challenge,
@@ -23,7 +24,6 @@ from autograder.exercise import (
     numbers,
 )
 
-TINY_VOCABULARY = 211  # of shape:tiny
 MOST_TOKENS = 10_000  # of one scripted answer
 STACK_VOCABULARY = 4096  # of the shallow stack that is timed
 
@@ -235,13 +235,13 @@ class GenerateTimed(Exercise):
     @classmethod
     def _challenge(cls, rng, sizes) -> Challenge:
         seed = int(rng.integers(1 << 30))
-        prompts = [rng.integers(TINY_VOCABULARY, size=(1, tokens)) for tokens, _ in sizes]
+        prompts = [rng.integers(tiny.VOCABULARY, size=(1, tokens)) for tokens, _ in sizes]
         data = {
             "seed": seed,
             "prompts": [prompt.tolist() for prompt in prompts],
             "new_tokens": [new_tokens for _, new_tokens in sizes],
         }
-        tokens, _ = _greedy(seed, data["prompts"][-1], sizes[-1][1])
+        tokens, _ = tiny.greedy(seed, data["prompts"][-1], sizes[-1][1])
         data["eos"] = tokens[len(tokens) // 2]
         device = VirtualDevice(start=float(rng.uniform(10, 1000)))
         per_token, per_row = rng.uniform(1e-3, 2e-3), rng.uniform(1e-4, 1e-3)
@@ -292,7 +292,7 @@ class GenerateTimed(Exercise):
         requests = _Request.all_in(challenge.log)
         first: dict[str, str] = {}
         for i, (prompt, n) in enumerate(zip(challenge["prompts"], challenge["new_tokens"], strict=True)):
-            seen, expected, margins = requests[i], *_greedy(challenge["seed"], prompt, n)
+            seen, expected, margins = requests[i], *tiny.greedy(challenge["seed"], prompt, n)
             where = f"{len(prompt[0])} prompt tokens, {n} new: " if i == 0 else f"request {i + 1} on this model: "
             for rung, complaint in (
                 (self.TOKENS, _why_tokens(answer[i], prompt[0], expected, margins, challenge["eos"])),
@@ -358,25 +358,6 @@ class GenerateTimed(Exercise):
         return _why_tokens((answer, None, None), challenge["prompt"][0].tolist(), *expected, eos=None)
 
 
-def _greedy(seed: int, prompt: list[list[int]], new_tokens: int) -> tuple[list[int], list[float]]:
-    """The greedy tokens of shape:tiny, and for each by how much it beat the next, in standard deviations."""
-    import torch
-
-    from autograder import lab
-
-    model = lab.load_model("shape:tiny", dtype=torch.float32, seed=seed)
-    cache, ids = lab.new_cache(model), torch.tensor(prompt, device=lab.device())
-    tokens, margins = [], []
-    with torch.inference_mode():
-        for _ in range(new_tokens):
-            logits = lab.forward(model, ids, cache)[0, -1]  # [V]
-            best = logits.topk(2).values
-            margins.append(((best[0] - best[1]) / logits.std()).item())
-            ids = logits.argmax().view(1, 1)
-            tokens.append(ids.item())
-    return tokens, margins
-
-
 def _parts(answer: Any) -> tuple | None:
     """The three parts of what generate_timed returned, or None."""
     return tuple(answer) if isinstance(answer, tuple | list) and len(answer) == 3 else None
@@ -389,7 +370,7 @@ def _why_tokens(answer, prompt, expected, margins, eos) -> str | None:
     if (tokens := numbers(parts[0])) is None:
         what = describe(parts[0])
         if isinstance(parts[0], list) and parts[0]:
-            what += f" whose first is {describe(parts[0][0])}; .item() makes a number of a tensor with one element"
+            what += "; .item() makes a number of a tensor with one element"
         return f"tokens must be a list of {len(expected)} ints; it is {what}."
     n = len(expected)
     if tokens[: len(prompt)] == prompt and len(tokens) == len(prompt) + n:

@@ -171,7 +171,7 @@ def page(slug: str, rows: Sequence[Row]) -> str:
     written = [w.name for w in chapter.written if w.name in names]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["plain"] = _plain
-    template = environment.from_string(resources.files(__package__).joinpath("class_report.html").read_text())
+    template = environment.from_string(resources.files(__package__).joinpath("class_report.html").read_text("utf-8"))
     return template.render(
         chapter=chapter,
         made=datetime.datetime.now().strftime("%d %B %Y, %H:%M"),

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import fcntl
 import glob
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -279,7 +278,7 @@ class _Grading:
     def _save(self, case: Case, report: Report | None, machine: str) -> None:
         self.pace.tell(f"{case.entry.student}: saving", 1.0)
         try:
-            with verdicts.saving(), _one_writer(self.root):
+            with verdicts.saving(), verdicts.one_writer(self.root):
                 save(case.entry, self.slug, self.config, machine)
                 graded = self._graded(case, report)
         except Exception as error:
@@ -415,7 +414,7 @@ def find_submissions(slug: str, course: CourseDirectory, student: str | None = N
 def released_cells(slug: str, root: Path, course: CourseDirectory) -> dict[str, Recorded]:
     """The cells of an assignment as its gradebook knows them; it is entered from source/ when it does not."""
     try:
-        with _one_writer(root), Gradebook(course.db_url, course.course_id) as gradebook:
+        with verdicts.one_writer(root), Gradebook(course.db_url, course.course_id) as gradebook:
             try:
                 return submissions.recorded_cells(gradebook, slug, slug)
             except MissingEntry:
@@ -477,16 +476,6 @@ def _patient(db_url: str) -> str:
     if not db_url.startswith("sqlite") or "timeout=" in db_url:
         return db_url
     return f"{db_url}{'&' if '?' in db_url else '?'}timeout={BUSY_SECONDS}"
-
-
-@contextlib.contextmanager
-def _one_writer(root: Path) -> Iterator[None]:
-    """Wait for other gradings of this course to finish their student; free again however this process ends."""
-    folder = root / verdicts.FOLDER
-    folder.mkdir(exist_ok=True)
-    with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _most(recorded: dict[str, Recorded]) -> float:

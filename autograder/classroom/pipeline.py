@@ -7,9 +7,10 @@ student's runs in nbgrader: the judge decides, and each test cell gets its repor
 from __future__ import annotations
 
 import base64
-import html
 import json
 import math
+import re
+from dataclasses import replace
 from pathlib import Path
 
 from nbformat import NotebookNode, v4
@@ -25,6 +26,8 @@ from autograder.course.release import PREPROCESSORS, find_alembic
 from autograder.exercise import MarkScheme
 
 VALIDATE_SECONDS = 300
+PATH = re.compile(r"(?<![\w/.])(?:/[^\s/'\"()<>,:;]+)+/(?=[^\s/'\"()<>,:;]+)")
+PROMISES = {"process": "which does not stop code that sets out to forge marks"}  # tier -> what to know of it
 
 
 def configure(c) -> None:
@@ -53,7 +56,7 @@ def configure(c) -> None:
 
 
 class Restore(NbGraderPreprocessor):
-    """The submission with the cells and the metadata it was released with, and mark schemes for the reader."""
+    """The submission with the cells and the metadata it was released with, and what helps to read and to mark it."""
 
     missing = Unicode("", help="Why there is nothing to grade, in a run over one student.").tag(config=True)
 
@@ -71,7 +74,8 @@ class Restore(NbGraderPreprocessor):
         for cell in notebook.cells:
             if cell.cell_type == "code" and cell.outputs:
                 cell.outputs.insert(0, v4.new_output("stream", name="stdout", text="as submitted:\n"))
-        notebook.cells = [new for cell in notebook.cells for new in _with_scheme(cell)]
+        taken = {cell.id for cell in notebook.cells}
+        notebook.cells = [new for cell in notebook.cells for new in _for_the_marker(cell, taken)]
         return notebook, resources
 
 
@@ -107,11 +111,12 @@ class Judge(NbGraderPreprocessor):
                 machine=self.machine,
             )
             marks = {verdict.name: verdict for verdict in report.verdicts}
+        ours.tier = self.tier  # from here on this copy is known to be judged
         here["review"] = {}
         for name, cell in _grade_cells(notebook).items():
             reason = ours.unreadable
             if cell.cell_type == "code":
-                verdict = marks.get(name) or _zero(name, cell, reason or "the course has no exercise of this name")
+                verdict = marks.get(name) or _zero(name, cell, self.tier, reason)
                 write_outputs(cell, verdict)
                 reason = verdict.review
             if reason:
@@ -133,7 +138,7 @@ class Flag(NbGraderPreprocessor):
                         comment = gradebook.find_comment(answer, *where)
                     except MissingEntry:
                         continue
-                    comment.auto_comment = html.escape(f"Needs a person: {reason}", quote=False)
+                    comment.auto_comment = submission.harmless(f"Needs a person: {without_folders(reason)}")
             gradebook.db.commit()
         return notebook, resources
 
@@ -163,15 +168,41 @@ def judged_cells(notebook: NotebookNode) -> list[judging.Cell]:
     return judging.cells_of({"cells": [cell for cell in notebook.cells if "autograder" not in cell.metadata]})
 
 
+def is_judged(copy: Path) -> bool:
+    """Whether a notebook in autograded/ is one that was graded to its end: it names its tier. Never raises."""
+    try:
+        return bool(judging.read_notebook(copy)["metadata"]["autograder"]["tier"])
+    except (judging.NotebookError, KeyError, TypeError):
+        return False
+
+
 def write_outputs(cell: NotebookNode, verdict: judging.Verdict) -> None:
-    """Put a verdict into its test cell: the report, the picture of a measurement, and one finite number."""
+    """Put a verdict into its test cell: the report, its tier, the picture of a measurement, one finite number."""
     most = cell.metadata.nbgrader["points"]
     points = min(max(0.0, verdict.points), most) if math.isfinite(verdict.points) else 0.0
-    cell.outputs = [v4.new_output("stream", name="stdout", text=judging.report_text(verdict) + "\n")]
+    text = f"{judging.report_text(_discreet(verdict))}\n{tier_text(verdict.tier)}\n"
+    cell.outputs = [v4.new_output("stream", name="stdout", text=text)]
     if picture := judging.report_png(verdict):
         data = {"image/png": base64.b64encode(picture).decode(), "text/plain": "how fast it was"}
         cell.outputs.append(v4.new_output("display_data", data))
     cell.outputs.append(v4.new_output("execute_result", {"text/plain": repr(float(points))}))
+
+
+def tier_text(tier: str) -> str:
+    """How the code was kept apart that these marks are for, in a line."""
+    return ", ".join(filter(None, (f"judged at the {tier} tier", PROMISES.get(tier))))
+
+
+def without_folders(text: str) -> str:
+    """The text with the last part alone of each path in it: where things lie here is nobody's business."""
+    return PATH.sub(".../", text)
+
+
+def _discreet(verdict: judging.Verdict) -> judging.Verdict:
+    """A copy of the verdict for others to read, without this machine's paths."""
+    rungs = [replace(rung, message=without_folders(rung.message)) for rung in verdict.rungs]
+    note, review = (text and without_folders(text) for text in (verdict.note, verdict.review))
+    return replace(verdict, rungs=rungs, note=note, review=review)
 
 
 def scheme_text(scheme: MarkScheme, *, full: bool) -> str:
@@ -188,13 +219,21 @@ def scheme_text(scheme: MarkScheme, *, full: bool) -> str:
     return "\n".join(lines)
 
 
-def _with_scheme(cell: NotebookNode) -> list[NotebookNode]:
-    """The cell, and below it its mark scheme where it is a written answer."""
+def _for_the_marker(cell: NotebookNode, taken: set[str]) -> list[NotebookNode]:
+    """The cell; where it is a written answer, between a line that says so and its mark scheme."""
     scheme = _scheme(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
     if scheme is None:
         return [cell]
-    metadata = {"autograder": {"scheme": scheme.name}, "deletable": False, "editable": False}
-    return [cell, v4.new_markdown_cell(scheme_text(scheme, full=True), id=f"scheme-{cell.id}"[:64], metadata=metadata)]
+    above = _note("as submitted:", {"submitted": scheme.name}, taken)
+    return [above, cell, _note(scheme_text(scheme, full=True), {"scheme": scheme.name}, taken)]
+
+
+def _note(text: str, about: dict[str, str], taken: set[str]) -> NotebookNode:
+    """A locked text cell of ours in a student's notebook."""
+    ((what, name),) = about.items()
+    cell_id = submission.free_id(f"{what}-{name}"[:64], taken)
+    metadata = {"autograder": about, "deletable": False, "editable": False}
+    return v4.new_markdown_cell(text, id=cell_id, metadata=metadata)
 
 
 def _scheme(name: str) -> MarkScheme | None:
@@ -207,5 +246,6 @@ def _grade_cells(notebook: NotebookNode) -> dict[str, NotebookNode]:
     return {cell.metadata.nbgrader["grade_id"]: cell for cell in notebook.cells if is_grade(cell)}
 
 
-def _zero(name: str, cell: NotebookNode, reason: str) -> judging.Verdict:
-    return judging.Verdict(name, 0.0, cell.metadata.nbgrader["points"], "review", review=reason)
+def _zero(name: str, cell: NotebookNode, tier: str, reason: str) -> judging.Verdict:
+    reason = reason or "the course has no exercise of this name"
+    return judging.Verdict(name, 0.0, cell.metadata.nbgrader["points"], "review", review=reason, tier=tier)

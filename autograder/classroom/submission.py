@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import html
 import re
+import textwrap
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode, v4
 from nbgrader.api import Gradebook
 
 from autograder.judge import NotebookError, read_notebook
 
-MAX_TEXT = 20_000  # characters of one output
+MAX_TEXT = 20_000  # characters of one output, or of one text cell
 MAX_PICTURE = 3_000_000  # characters of one picture, in base64
 MAX_OUTPUTS = 20  # of one cell
 CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -112,30 +116,50 @@ def restored(notebook: NotebookNode, recorded: dict[str, Recorded]) -> NotebookN
             cells.append(_as_recorded(known, cell))
         else:
             cell.metadata = NotebookNode()
-            cell.source = harmless(cell.source) if cell.cell_type == "markdown" else cell.source
+            if cell.cell_type == "markdown":
+                cell.source = readable(cell.source, cell.get("attachments", {}))
             cells.append(cell)
     for known in recorded.values():
         if known.grade and known.name not in last:
             cells.append(_as_recorded(known))
-            cells[-1].id = _free_id(f"restored-{known.name}", {cell.id for cell in cells[:-1]})
+            cells[-1].id = free_id(f"restored-{known.name}", {cell.id for cell in cells[:-1]})
     notebook.cells = cells
     return notebook
 
 
-def harmless(markdown: str) -> str:
+def readable(markdown: str, attachments: Mapping[str, Any]) -> str:
+    """A student's text as it can be shown to anybody: of bounded length, harmless, and left in plain text where
+    nbgrader's pages could not be made of it (one of those and nobody's answer could be marked in the formgrader).
+    """
+    cut = markdown if len(markdown) <= MAX_TEXT else markdown[:MAX_TEXT] + " ... (cut)"
+    text = harmless(cut, attachments)
+    try:
+        MarkdownWithMath(renderer=IPythonRenderer(escape=False, attachments=attachments)).render(text)
+    except Exception:  # whatever it is that the renderer cannot take
+        return textwrap.indent(text, "    ")
+    return text
+
+
+def harmless(markdown: str, attachments: Collection[str] = ()) -> str:
     """Markdown that looks the same and can do nothing where it is shown.
 
     An invisible character after every "<" keeps it from opening a tag, in text as in code. Links to anything
-    but a page, a mail address or a picture of the notebook become relative ones.
+    but a page, a mail address or one of the attachments become relative ones.
     """
 
     def link(match: re.Match) -> str:
         target = re.sub(r"[\x00-\x20\\]", "", html.unescape(match[1])).lower()
         scheme, colon, _ = target.partition(":")
         foreign = colon and "/" not in scheme and scheme not in SAFE_SCHEMES
-        return match[0] + "./" if foreign else match[0]
+        missing = scheme == "attachment" and not _is_attached(match[1].partition(":")[2], attachments)
+        return match[0] + "./" if foreign or missing else match[0]
 
     return LINK.sub(link, markdown.replace("<", "<" + JOINER))
+
+
+def _is_attached(target: str, attachments: Collection[str]) -> bool:
+    """Whether a link's text begins with the whole name of an attachment."""
+    return any(re.match(re.escape(name) + r"(?![^)>\s])", target) for name in attachments)
 
 
 def _as_recorded(known: Recorded, cell: NotebookNode | None = None) -> NotebookNode:
@@ -145,9 +169,10 @@ def _as_recorded(known: Recorded, cell: NotebookNode | None = None) -> NotebookN
         outputs = cell.get("outputs", []) if cell is not None and not known.grade else []
         new = v4.new_code_cell(source, outputs=outputs)
     else:
-        new = v4.new_markdown_cell(source if source == known.source else harmless(source))
-        if cell is not None and "attachments" in cell and not known.locked:
-            new.attachments = cell.attachments
+        attachments = cell.get("attachments", {}) if cell is not None and not known.locked else {}
+        new = v4.new_markdown_cell(source if source == known.source else readable(source, attachments))
+        if attachments:
+            new.attachments = attachments
     if cell is not None:
         new.id = cell.id
     new.metadata.update(nbgrader=known.nbgrader, deletable=False)
@@ -164,7 +189,7 @@ def _grade_id(cell: NotebookNode) -> str | None:
 def _clean_cell(cell: dict, taken: set[str]) -> NotebookNode:
     source = _text(cell.get("source"))
     kept = {"metadata": _plain(cell.get("metadata"), "autograder", "nbgrader", *FLAGS)}
-    kept["id"] = _free_id(cell.get("id"), taken)
+    kept["id"] = free_id(cell.get("id"), taken)
     taken.add(kept["id"])
     if cell.get("cell_type") == "code":
         count = cell.get("execution_count")
@@ -192,12 +217,12 @@ def _clean_outputs(outputs: Any) -> list[NotebookNode]:
 
 
 def _clean_attachments(attachments: Any) -> dict[str, dict[str, str]]:
-    """The pictures pasted into a markdown cell."""
+    """The pictures pasted into a markdown cell, under their names and under those that links write in their place."""
     kept = {}
     for name, data in attachments.items() if isinstance(attachments, dict) else ():
         for kind in PICTURES if isinstance(data, dict) else ():
             if picture := _picture(data.get(kind), kind):
-                kept[_text(name)] = {kind: picture}
+                kept |= {key: {kind: picture} for key in (_text(name), quote(_text(name)))}
     return kept
 
 
@@ -220,7 +245,7 @@ def _plain(metadata: Any, *names: str) -> dict[str, Any]:
     return kept
 
 
-def _free_id(wanted: Any, taken: set[str]) -> str:
+def free_id(wanted: Any, taken: set[str]) -> str:
     """A valid cell id that no other cell has: the wanted one where it can be had."""
     if isinstance(wanted, str) and CELL_ID.fullmatch(wanted) and wanted not in taken:
         return wanted

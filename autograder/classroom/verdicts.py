@@ -8,6 +8,7 @@ the kind of machine. Correctness is kept as soon as it is known, the speeds in a
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -52,7 +53,7 @@ class Shelf:
         self._common = {
             "chapter": chapter,
             "tier": tier,
-            "course": course_version() + (_digest(solution.read_text()) if solution else ""),
+            "course": course_version() + (_digest(solution.read_text("utf-8")) if solution else ""),
         }
         cells = references(root)(chapters.load(chapter).exercises[0].name)
         self._solution = None if cells is None else tuple(cells)
@@ -100,7 +101,7 @@ class Shelf:
 def read_kept(path: Path) -> tuple[dict[str, str], Report] | None:
     """(what the verdict is of, the verdict) in one file; None where there is none that can be read."""
     try:
-        kept = json.loads(path.read_text())
+        kept = json.loads(path.read_text("utf-8"))
         return kept["key"], Report.from_json(kept["report"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -164,6 +165,16 @@ def saving() -> contextlib.AbstractContextManager[None]:
     return _grading_lock(None, shared=True)
 
 
+@contextlib.contextmanager
+def one_writer(root: Path) -> Iterator[None]:
+    """Wait for other gradings of this course to save their student; free again however this process ends."""
+    folder = Path(root) / FOLDER
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def awaits(report: Report) -> bool:
     """Whether speeds are still to be measured."""
     return any(awaits_timing(verdict) for verdict in report.verdicts)
@@ -185,7 +196,7 @@ def course_version() -> str:
     """The package's version and a digest of its code, so that marks are never those of an older course."""
     files = sorted(path for path in PACKAGE.rglob("*.py") if PACKAGE / "tests" not in path.parents)
     version = metadata.version("making-generation-faster")
-    return f"{version}-{_digest(*(path.read_text() for path in files))}"
+    return f"{version}-{_digest(*(path.read_text('utf-8') for path in files))}"
 
 
 @cache

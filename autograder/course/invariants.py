@@ -97,7 +97,7 @@ class Course:
         package = self.root / "autograder"
         found = [path.relative_to(self.root) for path in sorted(package.rglob("*.py"))]
         return {
-            path.with_suffix("").parts: ast.parse((self.root / path).read_text(), str(path))
+            path.with_suffix("").parts: ast.parse((self.root / path).read_text("utf-8"), str(path))
             for path in found
             if path.parts[1] != "tests"
         }
@@ -285,7 +285,7 @@ def check_cells_too_clever(course: Course) -> Iterator[str]:
 
 
 def points_disagree(course: Course) -> Iterator[str]:
-    readme = (course.root / "README.md").read_text()
+    readme = (course.root / "README.md").read_text("utf-8")
     for chapter in course.chapters:
         written = sum(len(scheme.points) for scheme in chapter.written)
         if (chapter.max_points, written) != (AUTOMATIC_POINTS, WRITTEN_POINTS):
@@ -507,7 +507,7 @@ def _described(call: ast.Call) -> bool:
 
 
 def _kind_of_answer(path: Path) -> str:
-    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+    docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
     return docstring.partition(":")[0].strip()
 
 

@@ -81,7 +81,7 @@ def _standing_order() -> list[str]:
     """Cell ids in the order in which they stand in the saved notebook; empty when it cannot be read."""
     path = _notebook_file()
     try:
-        cells = json.loads(path.read_text())["cells"] if path else []
+        cells = json.loads(path.read_text("utf-8"))["cells"] if path else []
         return [cell["id"] for cell in cells if isinstance(cell.get("id"), str)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []

@@ -34,7 +34,7 @@ def progress_file() -> Path:
 def read() -> dict[str, dict]:
     """Exercise name -> {"points", "max_points"}; empty when nothing is recorded or the file is damaged."""
     try:
-        kept = json.loads(progress_file().read_text())
+        kept = json.loads(progress_file().read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return kept if isinstance(kept, dict) else {}

@@ -137,7 +137,7 @@ def _originals(root: Path) -> dict[str, Path]:
 def _handed_out(work: Path) -> dict[str, str]:
     """The record of earlier copies. Where it is lost or damaged every copy counts as the learner's."""
     try:
-        record = json.loads((work / RECORD).read_text())
+        record = json.loads((work / RECORD).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return record if isinstance(record, dict) else {}

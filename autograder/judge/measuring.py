@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from statistics import median
+from statistics import fmean, median
 
 from autograder.exercise import Challenge, Exercise, Raised
 from autograder.judge import speed
@@ -16,7 +16,7 @@ from autograder.judge.slicing import Slice
 BLOCK_SECONDS = 0.030
 TRIPLE_SECONDS = 0.6
 WANTED_RATIO, LEAST_RATIO = 2.0, 1.6
-PROBES = 3
+PROBES, PROBE_SECONDS = 3, 0.3  # of a workload: at least so many calls of each arm, and more while there is time
 FIRST_CALL_FACTOR = 3.0
 FLOOR_FACTOR = 0.8
 
@@ -49,10 +49,21 @@ class Wrong(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is timed: a workload, and how many calls make a block."""
+    """What is timed: a workload, how many calls make a block, and how many fit into the longest triple."""
 
     workload: dict
     calls: int
+    most_calls: int
+
+    @classmethod
+    def of(cls, workload: dict, seconds: dict[str, list[float]]) -> Plan:
+        """From probes of the course's arms: by the quickest calls, as others make a busy machine's look longer."""
+        base, reference = min(seconds["baseline"]), min(seconds.get("reference", seconds["baseline"]))
+        return cls(workload, math.ceil(BLOCK_SECONDS / reference), int(TRIPLE_SECONDS / (base + 2 * reference)))
+
+    def calls_in(self, i: int) -> int:
+        """Calls in a block of the i-th triple: twice as many after every look that decided nothing."""
+        return min(self.calls << sum(i >= looks for looks in speed.WINS), max(self.calls, self.most_calls))
 
 
 class Measurement:
@@ -139,37 +150,38 @@ class Measurement:
         exercise = self._exercise
         if "reference" not in self._arms:
             workload = exercise.workloads[0]
-            seconds, _ = self._probe(workload)
-            return Plan(workload, max(1, math.ceil(BLOCK_SECONDS / seconds))), {"provisional": True}
+            return Plan.of(workload, self._probe(workload)), {"provisional": True}
         tried, best = [], None
         for workload in exercise.workloads:
-            base, reference = self._probe(workload)
-            calls = max(1, math.ceil(BLOCK_SECONDS / reference))
+            seconds = self._probe(workload)
+            base, reference = (median(seconds[name]) for name in ("baseline", "reference"))
+            plan = Plan.of(workload, seconds)
             tried.append({"workload": workload, "baseline": base, "reference": reference})
-            if calls * (base + 2 * reference) > TRIPLE_SECONDS:
+            if plan.calls > plan.most_calls:
                 break  # a larger one takes longer still
             ratio = base / reference
             if best is None or ratio > best[0]:
-                best = (ratio, Plan(workload, calls))
+                best = (ratio, plan)
             if ratio >= WANTED_RATIO:
                 break
         if best is None or best[0] < LEAST_RATIO:
             return None, {"provisional": False, "tried": tried}
         return best[1], {"provisional": False}
 
-    def _probe(self, workload: dict) -> tuple[float, float]:
-        """Median seconds of one call of baseline and reference (the baseline twice where there is no reference)."""
+    def _probe(self, workload: dict) -> dict[str, list[float]]:
+        """Seconds of each call of each of the course's arms, the first left out: more calls where they are short."""
         times: dict[str, list[float]] = {name: [] for name in self._arms}
-        for attempt in range(PROBES + 1):
+        warm, until = False, time.monotonic() + PROBE_SECONDS
+        while len(times["baseline"]) < PROBES or time.monotonic() < until:
             challenge = self._exercise.timed_challenge(self._rng, workload)
             for name in self._arms:
                 _, seconds = self._alone(name, challenge)
-                if attempt:
+                if warm:
                     times[name].append(seconds)
-            if attempt and times["baseline"][0] > TRIPLE_SECONDS:
+            if warm and min(times["baseline"]) > TRIPLE_SECONDS:
                 break  # too large for this machine, whatever the other probes say
-        base = median(times["baseline"])
-        return base, median(times["reference"]) if "reference" in times else base
+            warm = True
+        return times
 
     def _decide(self, plan: Plan) -> speed.Decision:
         self._arms["learner"] = self._learner_arm()
@@ -180,7 +192,7 @@ class Measurement:
 
         def triple(i: int) -> speed.Triple:
             self._progress(f"measuring: comparison {i + 1} of at most {last}", i / last)
-            return self._triple(plan)
+            return self._triple(plan, plan.calls_in(i))
 
         return speed.decide(triple, minimum_ratio=self._exercise.minimum_ratio)
 
@@ -189,8 +201,9 @@ class Measurement:
         answers = {name: self._alone(name, challenge)[0] for name in self._arms}
         self._check(challenge, answers)
 
-    def _triple(self, plan: Plan) -> speed.Triple:
-        challenges = [self._exercise.timed_challenge(self._rng, plan.workload) for _ in range(plan.calls)]
+    def _triple(self, plan: Plan, calls: int) -> speed.Triple:
+        """One block of so many calls of each arm; its seconds are those of a block of `plan.calls`."""
+        challenges = [self._exercise.timed_challenge(self._rng, plan.workload) for _ in range(calls)]
         order = [list(self._arms)[i] for i in self._rng.permutation(len(self._arms))]
         blocks: dict[str, float] = {}
         answers: dict[str, list] = {}
@@ -199,7 +212,7 @@ class Measurement:
             self._only(name)
             timed = [self._answer(name, challenge) for challenge in challenges]
             arm.calls.extend(seconds for _, seconds in timed)
-            blocks[name] = sum(seconds for _, seconds in timed)
+            blocks[name] = plan.calls * fmean(seconds for _, seconds in timed)
             answers[name] = [answer for answer, _ in timed]
         for i, challenge in enumerate(challenges):
             self._check(challenge, {name: given[i] for name, given in answers.items()})

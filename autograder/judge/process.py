@@ -430,7 +430,7 @@ def tree(pid: int) -> list[psutil.Process]:
 def memory_bytes(pid: int) -> int:
     """Main memory that a process holds, files left out; 0 when it is gone or the system does not say."""
     try:
-        return sandbox.held_memory(Path(f"/proc/{pid}/status").read_text())
+        return sandbox.held_memory(Path(f"/proc/{pid}/status").read_text("utf-8"))
     except OSError:
         return 0
 
@@ -468,7 +468,7 @@ def _quietly(method: Callable, *args) -> Any:
 
 def _send_program(channel: socket.socket) -> None:
     here = resources.files("autograder.judge")
-    sources = {f"autograder.judge.{name}": (here / f"{name}.py").read_text() for name in ("wire", "bench")}
+    sources = {f"autograder.judge.{name}": (here / f"{name}.py").read_text("utf-8") for name in ("wire", "bench")}
     data = json.dumps(sources).encode()
     try:
         channel.sendall(struct.pack(">Q", len(data)) + data)

@@ -161,7 +161,7 @@ class Sandbox:
             return
         for number in numbers:
             with contextlib.suppress(OSError):
-                yield (proc / number / file).read_text()
+                yield (proc / number / file).read_text("utf-8")
 
     def _used(self, folder: str) -> int:
         try:
@@ -327,7 +327,9 @@ def _gpu_devices() -> list[str]:
 
 def _first_uid() -> int:
     """The first of SLOTS uids that exist in this user namespace and belong to nobody."""
-    lines = [[int(word) for word in line.split()] for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    lines = [
+        [int(word) for word in line.split()] for line in Path("/proc/self/uid_map").read_text("utf-8").splitlines()
+    ]
     for first in FIRST_UIDS:
         if any(inside <= first and first + SLOTS <= inside + length for inside, _, length in lines):
             return first
@@ -336,7 +338,7 @@ def _first_uid() -> int:
 
 def _innermost_pid(pid: int) -> int | None:
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        for line in Path(f"/proc/{pid}/status").read_text("utf-8").splitlines():
             if line.startswith("NSpid:"):
                 return int(line.split()[-1])
     return None

@@ -28,10 +28,11 @@ _HOMES = {
     "forward": "models",
     "random_prompt": "models",
     "weight_bytes": "models",
+    "ceilings": "published",
     "Machine": "machine",
     "machine_card": "machine",
 }
-_ROOMS = ("default_model", "doctor", "draw", "hardware", "machine", "models", "setup")
+_ROOMS = ("default_model", "doctor", "draw", "hardware", "machine", "models", "published", "setup")
 
 __all__ = ["LabError", "cache_dir", "clock", *_HOMES, *_ROOMS]
 

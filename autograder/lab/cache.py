@@ -56,5 +56,5 @@ def one_at_a_time(name: str, waiting: Callable[[], None], *, shared: bool = Fals
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old one or the new one, never a part."""
     partial = path.with_name(f".{path.name}-{os.getpid()}")
-    partial.write_text(text)
+    partial.write_text(text, "utf-8")
     partial.replace(path)

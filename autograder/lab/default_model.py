@@ -38,7 +38,7 @@ def folder() -> Path:
 def is_ready() -> bool:
     """Whether the model is there, every file in its full length (a matter of microseconds)."""
     try:
-        manifest = json.loads((folder() / _MANIFEST).read_text())
+        manifest = json.loads((folder() / _MANIFEST).read_text("utf-8"))
         return all((folder() / name).stat().st_size == size for name, (size, _) in manifest.items())
     except (OSError, ValueError, TypeError, AttributeError):
         return False
@@ -48,7 +48,7 @@ def is_intact() -> bool:
     """Whether the model is there and every byte is what was written (about half a second)."""
     if not is_ready():
         return False
-    manifest = json.loads((folder() / _MANIFEST).read_text())
+    manifest = json.loads((folder() / _MANIFEST).read_text("utf-8"))
     return all(_sha256(folder() / name) == digest for name, (_, digest) in manifest.items())
 
 

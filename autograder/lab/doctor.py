@@ -131,7 +131,7 @@ def _enabled(extension: str, folders: list[Path]) -> bool:
     for folder in folders:
         for path in sorted(folder.glob("*.json"), reverse=True):
             try:
-                named = json.loads(path.read_text())["ServerApp"]["jpserver_extensions"]
+                named = json.loads(path.read_text("utf-8"))["ServerApp"]["jpserver_extensions"]
             except (OSError, ValueError, KeyError, TypeError):
                 continue
             if extension in named:

@@ -71,7 +71,7 @@ def compiler() -> str | None:
 def _cgroup_numbers(name: str) -> list[int]:
     """The numbers in a cgroup file; empty when it is not there or sets no limit."""
     try:
-        words = (_CGROUP / name).read_text().split()
+        words = (_CGROUP / name).read_text("utf-8").split()
     except OSError:
         return []
     return [int(word) for word in words if word not in ("max", "-1")] if words[:1] != ["max"] else []
@@ -81,7 +81,7 @@ def _cgroup_file_cache() -> int:
     """Bytes of cached files that the cgroup counts as used and the kernel gives back when asked."""
     for name in ("memory.stat", "memory/memory.stat"):
         with suppress(OSError):
-            stat = dict(line.split() for line in (_CGROUP / name).read_text().splitlines())
+            stat = dict(line.split() for line in (_CGROUP / name).read_text("utf-8").splitlines())
             return int(stat.get("total_inactive_file", stat.get("inactive_file", 0)))
     return 0
 
@@ -99,7 +99,9 @@ def last_level_cache_bytes() -> int:
     caches = {}
     for core in cores:
         for index in Path(f"/sys/devices/system/cpu/cpu{core}/cache").glob("index*"):
-            level, size, shared = ((index / name).read_text().strip() for name in ("level", "size", "shared_cpu_list"))
+            level, size, shared = (
+                (index / name).read_text("utf-8").strip() for name in ("level", "size", "shared_cpu_list")
+            )
             caches[int(level), shared] = int(size.rstrip("KMG")) * _UNITS[size[-1]]
     top = max((level for level, _ in caches), default=0)
     return sum(size for (level, _), size in caches.items() if level == top) or 32 << 20
@@ -112,7 +114,7 @@ def processor_name() -> str:
 
         return torch.cuda.get_device_name()
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
         return platform.processor() or platform.machine()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

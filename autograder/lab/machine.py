@@ -107,7 +107,7 @@ def _key() -> str:
 
 def _all_on_disk() -> dict:
     try:
-        known = json.loads(_path().read_text())
+        known = json.loads(_path().read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return known if isinstance(known, dict) else {}

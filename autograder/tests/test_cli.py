@@ -14,7 +14,7 @@ import pytest
 from autograder.course.reference import repository
 
 ROOT = repository()
-CHAPTERS = ("00_measure_honestly", "01_prefill_and_decode")
+CHAPTERS = ("00_measure_honestly", "01_prefill_and_decode", "02_the_fastest_possible", "03_kv_cache")
 
 
 def autograder(*words: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess:

@@ -34,7 +34,7 @@ from autograder.tests.test_classroom import SMALL, changed, gradebook_of, hand_i
 small, course, released = test_classroom.small, test_classroom.course, test_classroom.released
 lenient_judge = test_classroom.lenient_judge
 
-TIER = "process"
+TIER = "sandbox"
 ANSWERS = Path(__file__).parent / "answers/00/median_and_iqr"
 PATIENCE = 120  # seconds for anything that must happen
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import pytest
 
 from autograder.exercise import Challenge, Exercise, Rung
 from autograder.judge import Cell, Judge, report_html, report_png, report_text
-from autograder.judge.measuring import Measurement
+from autograder.judge.measuring import Measurement, Plan
 
 pytestmark = pytest.mark.speed_rule
 
@@ -180,3 +182,22 @@ def test_the_other_side_is_still_while_one_is_timed(monkeypatch, verdict_on):
     monkeypatch.setattr(Measurement, "_answer", watched)
     verdict_on(ONCE)
     assert states and set(states) == {psutil.STATUS_STOPPED}
+
+
+def test_a_busy_machine_does_not_make_blocks_shorter_than_they_would_be_on_a_quiet_one():
+    quiet = Plan.of({}, {"baseline": [0.028] * 4, "reference": [0.01] * 4})
+    busy = Plan.of({}, {"baseline": [0.09, 0.028, 0.2], "reference": [0.05, 0.04, 0.01]})
+    assert quiet == busy == Plan({}, 3, 12)
+
+
+def test_every_look_that_decides_nothing_makes_the_blocks_longer_as_far_as_a_triple_allows():
+    assert [Plan({}, 3, 8).calls_in(i) for i in (0, 10, 11, 20, 21, 40)] == [3, 3, 6, 6, 8, 8]
+    assert Plan({}, 3, 2).calls_in(21) == 3, "never shorter than a block"
+
+
+def test_blocks_of_all_lengths_are_told_in_the_seconds_of_the_first(monkeypatch, verdict_on):
+    monkeypatch.setattr("autograder.judge.speed.WINS", {2: 9, 4: 9, 6: 9})  # more wins than there are triples
+    verdict = verdict_on(ONCE)
+    assert verdict.speed["triples"] == 6 and verdict.speed["noisy"]
+    first, last = (median(verdict.speed["seconds"]["baseline"][part]) for part in (slice(2), slice(4, 6)))
+    assert last < 2 * first, "a block four times as long"

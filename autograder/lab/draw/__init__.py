@@ -1,5 +1,7 @@
 """The course's figures: each function draws one and shows it with a description in words."""
 
+from .limits import *  # noqa: F403
+from .memory import *  # noqa: F403
 from .phases import *  # noqa: F403
 from .style import axes, course_style, show
 from .timing import *  # noqa: F403

@@ -1,0 +1,13 @@
+"""wrong: only the layers are counted
+points: 1
+message: the head
+"""
+def head_dim_of(config):
+    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+
+def decode_weight_bytes(config, bytes_per_weight):
+    E, D = config.hidden_size, head_dim_of(config)
+    H, K = config.num_attention_heads, config.num_key_value_heads
+    layer = 2 * E * H * D + 2 * E * K * D + 3 * E * config.intermediate_size
+    return (config.num_hidden_layers * layer) * bytes_per_weight

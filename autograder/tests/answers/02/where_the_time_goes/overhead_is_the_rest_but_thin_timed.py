@@ -1,0 +1,21 @@
+"""wrong: the thin model runs, but its time is not used
+points: 2
+message: measured - floor
+"""
+from statistics import median
+
+
+def where_the_time_goes(step, thin_step, floor_seconds, *, repeats, sync, clock):
+    def seconds(work):
+        work()
+        samples = []
+        for _ in range(repeats):
+            sync()
+            start = clock()
+            work()
+            sync()
+            samples.append(clock() - start)
+        return median(samples)
+
+    measured, thin = seconds(step), seconds(thin_step)
+    return {"measured": measured, "floor": floor_seconds, "overhead": measured - floor_seconds}

@@ -1,0 +1,32 @@
+"""wrong: leaves it to torch to complain
+points: 4
+message: CacheFull
+"""
+import torch
+
+
+class CacheFull(Exception):
+    pass
+
+
+class PreallocatedCache:
+    def __init__(self, config, max_tokens, *, batch, dtype, device):
+        shape = (config.num_hidden_layers, 2, batch, config.num_key_value_heads, max_tokens, config.head_dim)
+        self.room = torch.zeros(shape, dtype=dtype, device=device)
+        self.length = 0
+
+    @property
+    def nbytes(self):
+        return self.room.nbytes
+
+    def append(self, layer, keys, values):
+        end = self.length + keys.shape[2]
+        self.room[layer, 0, :, :, self.length : end] = keys
+        self.room[layer, 1, :, :, self.length : end] = values
+        return self.room[layer, 0, :, :, :end], self.room[layer, 1, :, :, :end]
+
+    def advance(self, n):
+        self.length += n
+
+    def crop(self, n):
+        self.length -= n

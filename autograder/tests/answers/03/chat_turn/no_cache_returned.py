@@ -1,0 +1,17 @@
+"""wrong: returns the reply alone
+points: 0
+message: (reply_ids, cache)
+"""
+import torch
+
+from autograder import lab
+
+
+@torch.inference_mode()
+def chat_turn(model, cache, history_ids, reply_tokens):
+    cache = lab.new_cache(model) if cache is None else cache
+    ids, reply = history_ids[:, cache.get_seq_length() :], []
+    for _ in range(reply_tokens):
+        ids = lab.forward(model, ids, cache)[:, -1].argmax(-1, keepdim=True)
+        reply.append(ids)
+    return torch.cat(reply, dim=1)

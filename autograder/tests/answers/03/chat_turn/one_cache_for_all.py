@@ -1,0 +1,23 @@
+"""wrong: one cache, kept in a global, serves every conversation
+points: 0
+message: another conversation
+"""
+import torch
+
+from autograder import lab
+
+kept = {}
+
+
+@torch.inference_mode()
+def chat_turn(model, cache, history_ids, reply_tokens):
+    if "cache" not in kept:
+        kept["cache"] = lab.new_cache(model)
+    cache = kept["cache"]
+    ids, reply = history_ids[:, cache.get_seq_length() :], []
+    if ids.shape[1] == 0:
+        ids = history_ids[:, -1:]
+    for _ in range(reply_tokens):
+        ids = lab.forward(model, ids, cache)[:, -1].argmax(-1, keepdim=True)
+        reply.append(ids)
+    return torch.cat(reply, dim=1), cache
