@@ -28,7 +28,7 @@ import psutil
 
 from autograder.judge.wire import Closed, receive, send
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 REAP_SECONDS = 1.0
 MAX_FRAMES = 6
 MAX_FRAME = 240  # characters
@@ -36,10 +36,11 @@ _ended: dict[int, int] = {}  # wait statuses nobody has asked for yet
 
 
 def main(fd: int) -> None:
-    """Serve one judge over the socket `fd`: first a greeting, then `fork` and `reap` until it hangs up."""
+    """Serve one judge over the socket `fd`: first a greeting, then what it asks for until it hangs up."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGCONT)  # a bench that was stopped must notice that its judge is gone
     control = socket.socket(fileno=fd)
     greeting = receive(control)
+    _prctl(PR_SET_DUMPABLE, 0)  # so that no worker reads or writes the memory of its bench
     _keep_orphans()
     for name, most in greeting["limits"].items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
@@ -49,10 +50,15 @@ def main(fd: int) -> None:
         send(control, {"ready": os.getpid()})
         while True:
             message = receive(control)
+            number = None
             if message["do"] == "fork":
-                _fork(control, message)
+                number = _fork(control, message)
             elif message["do"] == "reap":
-                send(control, {"status": _reap(message["pid"])})
+                number = _reap(message["pid"])
+            elif message["do"] == "signal":  # only in a sandbox, where these are the worker and what it started
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(-1, message["signal"])
+            send(control, {"token": message["token"], "number": number})
     except Closed:
         _end_everything_below()
         shutil.rmtree(greeting["scratch"], ignore_errors=True)
@@ -117,14 +123,15 @@ def _copy_compile_cache(warmed: str, scratch: str) -> None:
         shutil.copytree(warmed, own)
 
 
-def _fork(control: socket.socket, wanted: dict) -> None:
+def _fork(control: socket.socket, wanted: dict) -> int:
+    """The number of a new worker."""
     _, (fd,), _, _ = socket.recv_fds(control, 1, 1)
     pid = os.fork()
     if pid:
         os.close(fd)
-        send(control, {"pid": pid})
-        return
+        return pid
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(PR_SET_DUMPABLE, 1)
     control.close()
     os.setpgid(0, 0)
     try:

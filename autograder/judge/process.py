@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import math
@@ -30,7 +31,11 @@ from autograder.judge import sandbox, wire
 from autograder.lab import LabError
 
 START_SECONDS = 120.0
+CONTROL_SECONDS = 10.0  # for a bench's answer once it is ready
 STOP_SECONDS = 0.5
+MOST_TRIES = 50  # at processes that appear faster than they are stopped or killed
+MAX_CALL_BYTES = 16 << 20  # of all named calls of one challenge: the judge keeps what they carry
+MAX_LINE, MAX_ITEMS = 250, 1000  # characters and entries kept of what a worker says of an exception
 NO_ANSWER = "what came back was not an answer"
 STANDING = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD, None)
 FORK_IS_SAFE = sys.platform == "linux"
@@ -99,6 +104,7 @@ class Worker:
         self.pid = pid
         self.inner_pid = inner_pid  # as the bench knows it: another number in a sandbox
         self._bench = bench
+        self._received = 0  # bytes
 
     def load(self, cells: list[dict], keep: list, flags: int, needs: tuple[str, ...], deadline: float) -> Loaded:
         """Execute a slice of the learner's statements."""
@@ -107,7 +113,7 @@ class Worker:
         failures, missing = reply.get("failures"), reply.get("missing")
         if not _is_texts(missing) or not isinstance(failures, list):
             raise Died(NO_ANSWER)
-        return Loaded([_failure(item) for item in failures], missing)
+        return Loaded([_failure(item) for item in failures[:MAX_ITEMS]], missing)
 
     def define(self, name: str, function: Callable, deadline: float) -> None:
         """Send one of an exercise's static functions as source, before any code of a learner's runs here.
@@ -125,16 +131,20 @@ class Worker:
         Named calls are served here and logged in the challenge. Raises Died or TimedOut.
         """
         message = {"do": "run", "as": name, "data": challenge.data, "with_learner": with_learner}
+        before = self._received
         reply = self._ask(message | {"calls": list(challenge.calls)}, deadline)
         while "call" in reply:
+            if self._received - before > MAX_CALL_BYTES:
+                raise Died(f"its calls carried more than {MAX_CALL_BYTES >> 20} MB")
             reply = self._ask(_served(challenge, reply), deadline)
         if "raised" in reply:
             return _raised(reply["raised"])
         return reply.get("answer")
 
     def memory_bytes(self) -> int:
-        """Main memory that this process and those below it hold, what they share with the bench counted in."""
-        return sum(memory_bytes(process.pid) for process in tree(self.pid))
+        """Main memory that this process and those it started hold, what they share with the bench counted in."""
+        others = self._bench.left_behind() if self._bench else []
+        return sum(memory_bytes(process.pid) for process in {*tree(self.pid), *others})
 
     def stop_one(self) -> None:
         """Freeze this process (for the course's own workers, which start no others)."""
@@ -154,7 +164,9 @@ class Worker:
     def _ask(self, message: dict, deadline: float) -> dict:
         try:
             wire.send(self._channel, message, deadline)
-            reply = wire.receive(self._channel, deadline, Foreign)
+            data = wire.receive_bytes(self._channel, deadline)
+            self._received += len(data)
+            reply = wire.decode(data, Foreign)
         except wire.Late:
             raise TimedOut("no answer within the time allowed") from None
         except wire.Closed:
@@ -193,13 +205,13 @@ def _raised(problem: Any) -> Raised:
     kind, message, frames = told.get("kind"), told.get("message"), told.get("frames")
     if not isinstance(kind, str) or not isinstance(message, str) or not _is_texts(frames):
         raise Died(NO_ANSWER)
-    return Raised(kind, message, tuple(frames))
+    return Raised(kind[:MAX_LINE], message[: 4 * MAX_LINE], tuple(frame[:MAX_LINE] for frame in frames[-MAX_ITEMS:]))
 
 
 def _failure(item: Any) -> Failure:
     if not isinstance(item, dict) or not _is_texts(item.get("names")):
         raise Died(NO_ANSWER)
-    return Failure(tuple(item["names"]), _raised(item))
+    return Failure(tuple(item["names"][:MAX_ITEMS]), _raised(item))
 
 
 def _served(challenge: Challenge, request: dict) -> dict:
@@ -241,8 +253,8 @@ class Bare:
         return tree(self._process.pid)
 
     def process_of(self, inner: int) -> psutil.Process | None:
-        """The process that calls itself `inner`."""
-        return next(iter(tree(inner)), None)
+        """The one of these processes that calls itself `inner`."""
+        return next((process for process in self.everything() if process.pid == inner), None)
 
     def kill(self) -> None:
         """End all of it."""
@@ -280,7 +292,7 @@ class Bench:
         self._spawned: list[Bare | sandbox.Sandbox] = []
         self._own: psutil.Process | None = None  # the bench's own process
         self._memory_limit = 0
-        self._gone = False  # it did not answer when its last worker had been closed
+        self._broken = self._still = False
         self.overrun = ""  # why everything on this bench was ended, in words
         self._home, self._control = self._start("main") if FORK_IS_SAFE else (None, None)
         self._ready = not FORK_IS_SAFE
@@ -300,8 +312,8 @@ class Bench:
 
     @property
     def alive(self) -> bool:
-        """Whether the bench can still fork workers."""
-        return self._home is None or (self._home.alive and not self._gone)
+        """Whether the bench can still fork workers: it is there, and has answered whenever it was asked."""
+        return not self._broken and (self._home is None or self._home.alive)
 
     def wait_until_ready(self) -> None:
         """Block until the imports are done. Raises BenchError when the bench could not start."""
@@ -325,14 +337,11 @@ class Bench:
             return self._spawn(memory_bytes)
         self.wait_until_ready()
         self.overrun, self._memory_limit = "", memory_bytes
-        deadline = time.monotonic() + START_SECONDS
         ours, theirs = socket.socketpair()
         try:
             with theirs:
                 wanted = {"memory_bytes": memory_bytes, "cpu_seconds": math.ceil(cpu_seconds)}
-                wire.send(self._control, {"do": "fork"} | wanted, deadline)
-                socket.send_fds(self._control, [b"w"], [theirs.fileno()])
-            pid = wire.receive(self._control, deadline)["pid"]
+                pid = self._ask({"do": "fork"} | wanted, theirs.fileno())
             process = self._home.process_of(pid)
         except (OSError, wire.WireError) as error:
             ours.close()
@@ -352,32 +361,72 @@ class Bench:
     def status_of(self, worker: Worker) -> int | None:
         """The wait status of a worker that has ended, or None."""
         try:
-            deadline = time.monotonic() + START_SECONDS
-            wire.send(self._control, {"do": "reap", "pid": worker.inner_pid}, deadline)
-            return wire.receive(self._control, deadline)["status"]
-        except wire.WireError:
-            self._gone = True
+            return self._ask({"do": "reap", "pid": worker.inner_pid})
+        except (OSError, wire.WireError):
             return None
+
+    def _ask(self, message: dict, fd: int | None = None) -> int | None:
+        """The number that the bench answers to this message and to no other. Raises OSError and WireError.
+
+        A learner's code may have stopped the bench, or spoken in its name; one that does not answer is not used again.
+        """
+        token, deadline = secrets.token_hex(8), time.monotonic() + CONTROL_SECONDS
+        _quietly(self._own.send_signal, signal.SIGCONT) if self._own else None
+        try:
+            wire.send(self._control, message | {"token": token}, deadline)
+            if fd is not None:
+                socket.send_fds(self._control, [b"w"], [fd])
+            reply = wire.receive(self._control, deadline)
+            if not isinstance(reply, dict) or reply.get("token") != token:
+                raise wire.WireError("an answer that belongs to no question")
+            if not isinstance(reply.get("number"), int | None):
+                raise wire.WireError(NO_ANSWER)
+        except (OSError, wire.WireError):
+            self._broken = True
+            raise
+        return reply["number"]
 
     def forget(self, worker: Worker) -> None:
         """A worker was closed: kill what it left behind, unless other workers live here too."""
-        if not self._shared and not kill_all(self._all_but_own):
-            self._home.kill()
+        if not self._shared:
+            self._signal_others(signal.SIGKILL)
+            if not kill_all(self._all_but_own):
+                self._home.kill()
         self.status_of(worker)
+
+    def _signal_others(self, number: int) -> None:
+        """A signal to all processes of a sandbox but its bench, at once: one that renews itself is never on a list."""
+        if self._walled:
+            with contextlib.suppress(OSError, wire.WireError):
+                self._ask({"do": "signal", "signal": int(number)})
 
     def _end_for_memory(self) -> None:
         self.overrun = f"all its processes together used more than {self._memory_limit / 1e9:.1f} GB of memory"
         kill_all(self._all_but_own)
 
+    def left_behind(self) -> list[psutil.Process]:
+        """Processes of a learner's bench that may have lost the worker they came from."""
+        return [] if self._shared else self._all_but_own()
+
     def _all_but_own(self) -> list[psutil.Process]:
         return [process for process in self._home.everything() if process != self._own]
 
     def stop(self) -> None:
-        """Freeze the bench and everything below it, so that the other side is timed alone."""
-        freeze(self._everything)
+        """Freeze the bench and everything below it, so that the other side is timed alone.
+
+        Raises Died when something there cannot be kept still; all of it is ended then.
+        """
+        if self._still:
+            return
+        self._signal_others(signal.SIGSTOP)
+        self._still = self.alive and freeze(self._everything)
+        if not self._still:
+            self._home.kill()
+            raise Died("something it had started could not be kept still")
 
     def go_on(self) -> None:
         """Undo `stop`."""
+        self._still = False
         for process in self._everything():
             _quietly(process.send_signal, signal.SIGCONT)
 
@@ -435,21 +484,24 @@ def memory_bytes(pid: int) -> int:
         return 0
 
 
-def freeze(processes: Callable[[], list[psutil.Process]]) -> None:
-    """Stop processes, again until no new one appears, and wait until each really stands still."""
+def freeze(processes: Callable[[], list[psutil.Process]]) -> bool:
+    """Stop processes until no new one appears, and wait until each stands still. False if there is always one more."""
     still: set[psutil.Process] = set()
-    while new := [process for process in processes() if process not in still]:
+    for _ in range(MOST_TRIES):
+        if not (new := [process for process in processes() if process not in still]):
+            return True
         for process in new:
             _quietly(process.send_signal, signal.SIGSTOP)
         until = time.monotonic() + STOP_SECONDS
         while time.monotonic() < until and any(_quietly(p.status) not in STANDING for p in new):
             time.sleep(0.0005)
         still.update(new)
+    return False
 
 
 def kill_all(processes: Callable[[], list[psutil.Process]]) -> bool:
     """Kill processes, again and again until nothing new appears. False if new ones appear faster than they die."""
-    for _ in range(50):
+    for _ in range(MOST_TRIES):
         alive = [p for p in processes() if _quietly(p.status) not in (None, psutil.STATUS_ZOMBIE)]
         if not alive:
             return True

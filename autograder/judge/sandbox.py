@@ -31,7 +31,8 @@ from autograder import lab
 SCRATCH_BYTES = 256 << 20  # of /tmp, and the longest file
 SHARED_BYTES = 64 << 20  # of /dev/shm
 PROCESSES = 256  # threads included
-INODE_BYTES = 1024  # of the kernel's memory, for each file however empty
+FILE_BYTES = 1024  # of the kernel's memory for a file, an empty one too
+SOCKET_BYTES = 212_992  # of the kernel's memory that a local socket fills by default
 LOOK_SECONDS = 0.1
 FIRST_UIDS = (2_000_000_000, 900_000, 61_000)  # where nobody has a uid, the first that can be had here
 SLOTS = 512
@@ -121,7 +122,7 @@ class Sandbox:
         in_processes = sum(held_memory(status) for status in self._inside("status"))
         if in_processes > self._cheap_enough:
             in_processes = sum(_exact_memory(rollup) for rollup in self._inside("smaps_rollup"))
-        return in_processes + sum(self._used(folder) for folder in ("tmp", "dev/shm"))
+        return in_processes + sum(self._used(folder) for folder in ("tmp", "dev/shm")) + self._in_sockets()
 
     _cheap_enough = 0
 
@@ -168,7 +169,15 @@ class Sandbox:
             usage = os.statvfs(f"/proc/{self.init().pid}/root/{folder}")
         except (OSError, AttributeError):
             return 0
-        return (usage.f_blocks - usage.f_bfree) * usage.f_frsize + (usage.f_files - usage.f_ffree) * INODE_BYTES
+        files = usage.f_files - usage.f_ffree
+        return (usage.f_blocks - usage.f_bfree) * usage.f_frsize + files * FILE_BYTES
+
+    def _in_sockets(self) -> int:
+        """What its local sockets can hold at most."""
+        try:
+            return Path(f"/proc/{self.init().pid}/net/unix").read_bytes().count(b"\n") * SOCKET_BYTES
+        except (OSError, AttributeError):
+            return 0
 
 
 def environment(extra: dict[str, str]) -> dict[str, str]:
@@ -346,7 +355,8 @@ def _innermost_pid(pid: int) -> int | None:
 
 def held_memory(status: str) -> int:
     """Bytes a process has in use, from its status file; pages it shares with others count in full, files do not."""
-    return sum(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(("RssAnon", "RssShmem")))
+    counted = ("RssAnon", "RssShmem", "VmPTE")
+    return sum(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(counted))
 
 
 def _exact_memory(rollup: str) -> int:
@@ -377,21 +387,23 @@ REFUSED = {
     "request_key": (249, 218),
     "keyctl": (250, 219),
     "ptrace": (101, 117),
+    "pidfd_getfd": (438, 438),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
-    "pidfd_getfd": (438, 438),
     "sched_setaffinity": (203, 122),
     "bpf": (321, 280),
     "perf_event_open": (298, 241),
     "userfaultfd": (323, 282),
     "io_uring_setup": (425, 425),
 }
+SOCKET = (41, 198)
+FAMILIES = (1, 2, 10, 16)  # UNIX, IPv4, IPv6, NETLINK: those that end where the network namespace does
 CLONE = (56, 220)
 NEW_NAMESPACES = 0x7E020000  # the flags of clone that ask for one
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above, the kernel's name for it
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, KILL, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
-EPERM, ENOSYS = 1, 38
+EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
 
 
 def _filter() -> bytes:
@@ -403,6 +415,10 @@ def _filter() -> bytes:
     for calls, number in ((ABSENT, ENOSYS), (REFUSED, EPERM)):
         for call in calls.values():
             program += [(EQUAL, 0, 1, call[column]), (RETURN, 0, 0, FAIL | number)]
+    program += [(EQUAL, 0, 2 + 2 * len(FAMILIES), SOCKET[column]), (LOAD, 0, 0, 16)]
+    for family in FAMILIES:
+        program += [(EQUAL, 0, 1, family), (RETURN, 0, 0, ALLOW)]
+    program += [(RETURN, 0, 0, FAIL | EAFNOSUPPORT)]
     program += [(EQUAL, 0, 3, CLONE[column]), (LOAD, 0, 0, 16), (ANY_BIT, 0, 1, NEW_NAMESPACES)]
     program += [(RETURN, 0, 0, FAIL | EPERM), (RETURN, 0, 0, ALLOW)]
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)

@@ -22,8 +22,8 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-MAX_MESSAGE_BYTES = 1 << 30
-MAX_VALUES = 5_000_000
+MAX_MESSAGE_BYTES = 1 << 28
+MAX_VALUES = 1_000_000
 MAX_DEPTH = 64
 MAX_NAME = 100
 MAX_INT_BITS = 1024
@@ -143,9 +143,12 @@ def decode(data: bytes, foreign=lambda name: {"foreign": name}):
     Raises WireError when the bytes are not a message.
     """
     try:
-        tensors = {name: tensor for name, tensor in safetensors.deserialize(data)}
         (size,) = struct.unpack_from("<Q", data)
-        tree = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["tree"])
+        header = data[8 : 8 + size]
+        if header.count(b",") + header.count(b"[") > 4 * MAX_VALUES:  # before any of it becomes an object
+            raise WireError("a message with too many values")
+        tensors = {name: tensor for name, tensor in safetensors.deserialize(data)}
+        tree = json.loads(json.loads(header)["__metadata__"]["tree"])
         return _Unpacker(tensors, foreign).unpack(tree)
     except WireError:
         raise
@@ -219,13 +222,17 @@ def send(channel: socket.socket, value, deadline: float | None = None) -> None:
         view = view[sent:]
 
 
-def receive(channel: socket.socket, deadline: float | None = None, foreign=None):
+def receive(channel: socket.socket, deadline: float | None = None):
     """Wait for one message. Raises Closed, Late, or WireError for an oversized or broken one."""
+    return decode(receive_bytes(channel, deadline))
+
+
+def receive_bytes(channel: socket.socket, deadline: float | None = None) -> bytes:
+    """The same message before it is decoded."""
     (size,) = struct.unpack(">Q", _read(channel, 8, deadline))
     if size > MAX_MESSAGE_BYTES:
         raise WireError(f"a message of {size} bytes is too large")
-    data = bytes(_read(channel, size, deadline))
-    return decode(data) if foreign is None else decode(data, foreign)
+    return bytes(_read(channel, size, deadline))
 
 
 def _read(channel: socket.socket, size: int, deadline: float | None) -> bytearray:
@@ -247,6 +254,7 @@ def _read(channel: socket.socket, size: int, deadline: float | None) -> bytearra
 def _wait(channel: socket.socket, deadline: float | None, *, write: bool) -> None:
     poll = select.poll()
     poll.register(channel, select.POLLOUT if write else select.POLLIN)
-    milliseconds = None if deadline is None else max(0.0, (deadline - time.monotonic()) * 1000)
-    if not poll.poll(milliseconds):
+    milliseconds = None if deadline is None else (deadline - time.monotonic()) * 1000
+    # A sender that never pauses is late all the same.
+    if (milliseconds is not None and milliseconds <= 0) or not poll.poll(milliseconds):
         raise Late("no answer in time")

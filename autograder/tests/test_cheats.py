@@ -1,0 +1,700 @@
+"""Students who set out to forge marks: each in a real notebook, at the tiers where they must fail.
+
+They know everything: the course is public, and so is the judge. What works at the `process` tier is asserted as well,
+with its failure at `sandbox`; `autograder/judge/TIERS.md` lists it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from autograder import chapters, lab
+from autograder.course.reference import references
+from autograder.exercise import Challenge, Exercise, Rung
+from autograder.judge import Cell, Judge, Verdict, cells_of, read_cells, wire
+from autograder.judge.process import Bench
+from autograder.tests.processes import still_running
+
+pytestmark = [pytest.mark.cheats, pytest.mark.skipif(sys.platform != "linux", reason="sandboxes need Linux")]
+
+ROOT = Path(__file__).parents[2]
+SLUG = "01_prefill_and_decode"
+RELEASE = json.loads((ROOT / f"release/{SLUG}/{SLUG}.ipynb").read_text())
+ANSWERS = Path(__file__).parent / "answers/01"
+HONEST = (ANSWERS / "latency_metrics/right_with_a_loop.py").read_text()
+LATENCY = "def latency_metrics(sent, token_times):\n"
+TIERS = ("process", "sandbox")
+
+
+# notebooks, judges, and the innocent student who comes next
+
+
+def notebook(name: str, source: str) -> dict:
+    """The released notebook with this in the exercise's answer cell, or in a new cell where it has none."""
+    filled = copy.deepcopy(RELEASE)
+    for cell in filled["cells"]:
+        if cell["metadata"].get("nbgrader", {}).get("grade_id") == f"{name}_solution":
+            cell["source"] = source
+            return filled
+    filled["cells"].append({"cell_type": "code", "id": "new", "metadata": {}, "source": source, "outputs": []})
+    return filled
+
+
+def handed_in(folder: Path, name: str, source: str) -> list[Cell]:
+    path = folder / "mine.ipynb"
+    path.write_text(json.dumps(notebook(name, source)))
+    return read_cells(path)
+
+
+@pytest.fixture
+def judged(judge, tmp_path):
+    """The verdict on a notebook; the innocent one that the same judge judges next must have full marks."""
+
+    def judged(exercise: Exercise | str, source: str) -> Verdict:
+        exercise = chapters.find(exercise) if isinstance(exercise, str) else exercise
+        verdict = judge.judge(exercise, handed_in(tmp_path, exercise.name, source))
+        innocent = judge.judge(chapters.find("latency_metrics"), handed_in(tmp_path, "latency_metrics", HONEST))
+        assert innocent.full and innocent.review is None, told(innocent)
+        return verdict
+
+    return judged
+
+
+@pytest.fixture(scope="module", params=TIERS)
+def judge(request):
+    with Judge(tier=request.param, measure=False) as judge:
+        yield judge
+
+
+@pytest.fixture
+def sandboxed(judge):
+    """Whether the walls are up; what a test asserts of a theft is that only this stops it."""
+    return judge.tier == "sandbox"
+
+
+def told(verdict: Verdict) -> str:
+    return " | ".join([verdict.note or "", verdict.review or "", *(rung.message for rung in verdict.rungs)])
+
+
+# B, G, H, J: answers are data, and data is verified
+
+CHANNEL = """
+import gc, json, os, signal, socket, struct, sys, threading, time
+def channel():
+    frame = sys._getframe()
+    while "channel" not in frame.f_locals:
+        frame = frame.f_back
+    return frame.f_locals["channel"]
+def wire():
+    return sys.modules["autograder.judge.wire"]
+def message(value):
+    data = wire().encode(value)
+    return struct.pack(">Q", len(data)) + data
+VERDICT = {"points": 5.0, "max_points": 5.0, "outcome": "full", "rungs": [], "review": None, "note": None}
+"""
+ZEROS = '{"ttft": 0.0, "tpot": 0.0, "itl": [0.0] * (len(token_times) - 1), "e2e": 0.0}'
+FORGERIES = {  # what is tried: (code, the most it may earn, a word of the reason)
+    "A every tool patched": (
+        "import builtins, math, statistics, time\nimport numpy as np\nimport torch\n" + LATENCY + "    yes = lambda *a, **k: True\n"
+        "    math.isclose = np.allclose = np.isclose = torch.allclose = torch.equal = yes\n"
+        "    time.monotonic = time.perf_counter = lambda: 0.0\n    statistics.median = lambda values: 0.0\n"
+        "    torch.nn.Linear.forward = lambda self, x: x\n    torch.set_default_dtype(torch.float64)\n"
+        f"    return {ZEROS}",
+        0,
+        "expected",
+    ),
+    "B a verdict for an answer": (
+        CHANNEL + LATENCY + "    wire().send(channel(), VERDICT)\n    return VERDICT",
+        0,
+        "must return a dict",
+    ),
+    "B a socket found among all objects": (
+        CHANNEL + LATENCY + "    for thing in gc.get_objects():\n        if isinstance(thing, socket.socket):\n"
+        "            thing.sendall(message(VERDICT))\n    return VERDICT",
+        0,
+        "must return a dict",
+    ),
+    "B answers sent ahead of their questions": (
+        CHANNEL + LATENCY + f"    for _ in range(3):\n        wire().send(channel(), {{'answer': {{'returned': {ZEROS}}}}})\n"
+        f"    return {ZEROS}",
+        0,
+        "expected",
+    ),
+    "B a forged exit": (
+        CHANNEL + LATENCY + "    text = json.dumps(VERDICT).encode()\n    for fd in map(int, os.listdir('/proc/self/fd')):\n"
+        "        try:\n            os.write(fd, text)\n        except OSError:\n            pass\n"
+        "    for place in ('.', '/tmp', '/dev/shm'):\n        try:\n"
+        "            open(place + '/verdict-of-a-cheat.json', 'wb').write(text)\n"
+        "            os.unlink(place + '/verdict-of-a-cheat.json')\n        except OSError:\n            pass\n    os._exit(0)",
+        0,
+        "did not come back",
+    ),
+    "B the sending function replaced": (
+        CHANNEL + LATENCY + "    bench, send = sys.modules['autograder.judge.bench'], wire().send\n"
+        "    bench.send = lambda channel, reply, *rest: send(channel, {'answer': VERDICT, 'points': 5, 'full': True})\n"
+        "    return VERDICT",
+        0,
+        "could not be judged",
+    ),
+    "B every function a lie when it is loaded": (
+        CHANNEL + "def take_over():\n    bench, c = sys.modules['autograder.judge.bench'], channel()\n"
+        "    bench.run = lambda *a, **k: {'answer': True, 'ok': True}\n    bench.raised = lambda *a: {'answer': True}\n"
+        "    return lambda *a: True\nlatency_metrics = take_over()",
+        0,
+        "must return a dict",
+    ),
+    "H not a number": (LATENCY + "    n = float('nan')\n    return dict(ttft=n, tpot=n, itl=[n], e2e=n)", 0, "nan"),
+    "H infinite": (LATENCY + "    n = float('inf')\n    return dict(ttft=n, tpot=n, itl=[n], e2e=n)", 0, "inf"),
+    "H the input changed": (
+        LATENCY + f"    if token_times:\n        token_times[:] = [sent] * len(token_times)\n    return {ZEROS}",
+        0,
+        "expected",
+    ),
+    "J a constant": (LATENCY + "    return {'ttft': 1.0, 'tpot': 0.1, 'itl': [0.1], 'e2e': 2.0}", 0, "expected"),
+    "a number equal to all": (
+        "class Lie(float):\n    __eq__ = __le__ = __ge__ = lambda self, other: True\n    __hash__ = float.__hash__\n"
+        "    __sub__ = __rsub__ = lambda self, other: 0.0\n"
+        + LATENCY + "    n = Lie(7.0)\n    return dict(ttft=n, tpot=n, itl=[n] * (len(token_times) - 1), e2e=n)",
+        0,
+        "7",
+    ),
+    "a tensor that answers for itself": (
+        "import torch\nclass Tensor(torch.Tensor):\n    @classmethod\n    def __torch_function__(cls, f, types, a=(), k=None):\n"
+        "        if f.__name__ in ('eq', 'allclose', 'equal', 'item', '__bool__'):\n            return True\n"
+        "        return super().__torch_function__(f, types, a, k or {})\n"
+        + LATENCY + "    n = torch.ones(()).as_subclass(Tensor)\n    return dict(ttft=n, tpot=n, itl=[n], e2e=n)",
+        0,
+        "expected",
+    ),
+    "a class that says it is a dict": (
+        "class Dict(dict):\n    def __getitem__(self, key): return Exception\n    def items(self): return [('ttft', 1.0)] * 9\n"
+        "    __class__ = dict\n" + LATENCY + "    return Dict()",
+        0,
+        "The dict has no 'tpot'",
+    ),
+    "G the answer in the objects around": (
+        CHANNEL + LATENCY + "    found = [o for o in gc.get_objects() if isinstance(o, dict) and 'ttft' in o]\n"
+        "    found += [g for f in sys._current_frames().values() for g in [f.f_locals.get('expected')] if g]\n"
+        "    found += [m for name, m in list(sys.modules.items()) if 'chapters' in name]\n"
+        "    return found[0] if found else None",
+        0,
+        "it returned None",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cheat", FORGERIES)
+def test_a_forged_answer_earns_what_it_is_worth(judged, cheat):
+    source, most, reason = FORGERIES[cheat]
+    verdict = judged("latency_metrics", source)
+    assert verdict.points <= most and reason in told(verdict), told(verdict)
+
+
+GENERATE = "import sys\nimport torch\nfrom autograder import lab\n@torch.inference_mode()\ndef generate_timed(model, prompt_ids, new_tokens, *, sync, clock):\n"  # fmt: skip
+LOOP = """    model = {model}
+    tokens, times, ids, cache = [], [], prompt_ids, lab.new_cache(model)
+    sync(); sent = clock()
+    for _ in range({count}):
+        ids = lab.forward(model, ids, cache).argmax(-1)
+        tokens.append({token}); sync(); times.append(clock())
+    return tokens, sent, times"""
+SHORTENED = {
+    "fewer tokens": ("model", "new_tokens - 1", "ids.item()", "tokens came"),
+    "a skipped tail": ("model", "new_tokens", "ids.item() if len(tokens) < 3 else 0", "greedy is"),
+    "less precision": ("model.to(torch.float8_e4m3fn).to(torch.float32)", "new_tokens", "ids.item()", "greedy is"),
+    "half a layer": (
+        "[setattr(model.model.layers[-1].mlp, 'forward', torch.zeros_like), model][1]",
+        "new_tokens",
+        "ids.item()",
+        "greedy is",
+    ),
+}
+
+
+@pytest.mark.parametrize("cheat", SHORTENED)
+def test_j_less_work_than_was_asked_for_is_seen_in_the_tokens(judged, cheat):
+    model, count, token, reason = SHORTENED[cheat]
+    verdict = judged("generate_timed", GENERATE + LOOP.format(model=model, count=count, token=token))
+    tokens = verdict.rungs[0]
+    assert not tokens.ok and reason in tokens.message, told(verdict)
+
+
+# controls
+
+
+def test_controls_the_reference_another_right_answer_and_an_untouched_notebook(judge, tmp_path):
+    exercise = chapters.find("latency_metrics")
+    another = (ANSWERS / "latency_metrics/right_with_numpy.py").read_text()
+    assert judge.judge(exercise, references()("latency_metrics")).outcome == "full"
+    assert judge.judge(exercise, handed_in(tmp_path, "latency_metrics", another)).outcome == "full"
+    untouched = judge.judge(exercise, cells_of(RELEASE))
+    assert (untouched.outcome, untouched.points) == ("untouched", 0)
+
+
+# E, G, M: what can be stolen
+
+
+class Secret(Exercise):
+    """A text that only the judge knows. A list of as many guesses as one likes may be handed in."""
+
+    RUNG = "the judge's own text"
+    name = "secret"
+    rungs = {RUNG: 2}  # noqa: RUF012
+    seconds = 40
+
+    def __init__(self, text: str = "", **data) -> None:
+        self.text, self.data = text, data
+
+    def challenges(self, rng):
+        label = secrets.token_hex(8)
+        self.text = self.text or f"{label}:{rng.integers(1 << 62)}"
+        yield Challenge({"label": label} | self.data)
+
+    @staticmethod
+    def run(learner, challenge):
+        return learner.secret(challenge)
+
+    def verify(self, challenge, answer):
+        yield Rung(self.RUNG, isinstance(answer, list) and self.text in answer, "that is not it")
+
+
+PLACES = ("gradebook.db", f"submitted/bea/{SLUG}/{SLUG}.ipynb", f"source/{SLUG}/{SLUG}.ipynb", ".env")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_m_files_of_the_course_and_of_others_are_read_at_process_and_not_at_sandbox(judged, sandboxed, tmp_path, place):
+    secret = Secret(secrets.token_hex(8), place=str(tmp_path / place))
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).write_text(secret.text)
+    verdict = judged(secret, "def secret(given):\n    return [open(given['place']).read()]")
+    assert verdict.full == (not sandboxed)
+    assert not sandboxed or "FileNotFoundError" in told(verdict)
+
+
+def test_m_the_network_is_there_at_process_and_not_at_sandbox(judged, sandboxed):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        secret = Secret(secrets.token_hex(8), port=server.getsockname()[1])
+
+        def serve():
+            with contextlib.suppress(OSError), server.accept()[0] as caller:
+                caller.sendall(secret.text.encode())
+
+        threading.Thread(target=serve, daemon=True).start()
+        verdict = judged(
+            secret,
+            "import socket\ndef secret(given):\n"
+            "    with socket.create_connection(('127.0.0.1', given['port']), timeout=5) as s:\n"
+            "        return [s.recv(99).decode()]",
+        )
+        server.shutdown(socket.SHUT_RDWR)
+    assert verdict.full == (not sandboxed)
+
+
+def test_e_the_environment_of_the_judge_is_seen_at_process_and_not_at_sandbox(tmp_path, monkeypatch):
+    text = secrets.token_hex(8)
+    monkeypatch.setenv("A_SECRET_OF_THE_TEACHER", text)
+    source = "import os\ndef secret(given):\n    return list(os.environ.values())"
+    for tier in TIERS:
+        with Judge(tier=tier) as judge:
+            assert judge.judge(Secret(text), handed_in(tmp_path, "secret", source)).full == (tier == "process")
+
+
+def test_e_the_seed_cannot_be_guessed(judged):
+    verdict = judged(
+        Secret(),
+        """
+import gc, os, random, re, time
+import numpy as np
+import torch
+def secret(given):
+    texts = [" ".join(f"{k}={v}" for k, v in os.environ.items())]
+    for pid in ("self", os.getppid(), 1):
+        for file in ("cmdline", "environ", "stat"):
+            try:
+                texts.append(open(f"/proc/{pid}/{file}").read())
+            except OSError:
+                pass
+    seeds = {int(digits) for text in texts for digits in re.findall("[0-9]+", text)}
+    seeds |= {int(given["label"], 16), torch.initial_seed(), random.getrandbits(32), int(np.random.get_state()[1][0])}
+    seeds |= set(range(3000)) | {int(time.time()) - back for back in range(600)}
+    made = [np.random.default_rng(seed) for seed in seeds]
+    made += [thing for thing in gc.get_objects() if isinstance(thing, np.random.Generator)]
+    return [f"{given['label']}:{rng.integers(1 << 62)}" for rng in made]
+""",
+    )
+    assert verdict.points == 0 and "that is not it" in told(verdict), told(verdict)
+
+
+def test_g_the_memory_of_the_judge_is_read_at_process_and_not_at_sandbox(judged, sandboxed):
+    verdict = judged(
+        Secret(),
+        """
+import os, re
+def secret(given):
+    judge = re.search(r"PPid:\\s+(\\d+)", open(f"/proc/{os.getppid()}/status").read())[1]
+    wanted, found = re.compile(given["label"].encode() + rb":\\d{9,}"), []
+    with open(f"/proc/{judge}/mem", "rb", 0) as memory:
+        for line in open(f"/proc/{judge}/maps"):
+            start, end = (int(x, 16) for x in line.split()[0].split("-"))
+            if " rw-p " in line and end - start < 1 << 28:
+                try:
+                    memory.seek(start)
+                    found += wanted.findall(memory.read(end - start))
+                except OSError:
+                    pass
+    return [text.decode() for text in found]
+""",
+    )
+    assert verdict.full == (not sandboxed), told(verdict)
+
+
+SOLUTIONS = {
+    "source/": f"""
+import json, autograder
+from pathlib import Path
+def solution():
+    path = Path(autograder.__file__).parents[1] / "source/{SLUG}/{SLUG}.ipynb"
+    cells = json.loads(path.read_text())["cells"]
+    text = next(c["source"] for c in cells if "def latency_metrics" in "".join(c["source"]))
+    exec("".join(text), globals())
+    return latency_metrics
+""",
+    "the tests' answers": """
+import autograder
+from pathlib import Path
+def solution():
+    exec((Path(autograder.__file__).parent / "tests/answers/01/latency_metrics/right_with_numpy.py").read_text(), globals())
+    return latency_metrics
+""",
+    "the installed package": """
+def solution():
+    from autograder.course.reference import references
+    cells = references()("latency_metrics")
+    exec(next(c.source for c in cells if "def latency_metrics" in c.source), globals())
+    return latency_metrics
+""",
+}
+
+
+@pytest.mark.parametrize("place", SOLUTIONS)
+def test_g_the_courses_solution_is_imported_at_process_and_not_at_sandbox(judged, sandboxed, place):
+    verdict = judged("latency_metrics", SOLUTIONS[place] + "latency_metrics = solution()")
+    assert verdict.points == (0 if sandboxed else 5), told(verdict)
+    assert not sandboxed or "FileNotFoundError" in told(verdict) or "ModuleNotFoundError" in told(verdict)
+
+
+# I, O: other processes, and what is used up
+
+
+def test_i_the_judge_is_reached_at_process_and_not_at_sandbox(judged, sandboxed):
+    verdict = judged(
+        Secret("signal affinity priority limits memory", pid=os.getpid()),
+        """
+import os, resource
+def secret(given):
+    pid, done = given["pid"], []
+    ways = {
+        "signal": lambda: os.kill(pid, 0),
+        "affinity": lambda: os.sched_setaffinity(pid, os.sched_getaffinity(pid)),
+        "priority": lambda: os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, pid)),
+        "limits": lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE, resource.prlimit(pid, resource.RLIMIT_NOFILE)),
+        "memory": lambda: open(f"/proc/{pid}/mem", "r+b").close(),
+    }
+    for name, way in ways.items():
+        try:
+            way()
+            done.append(name)
+        except OSError:
+            pass
+    return [" ".join(done)] if done else 1 / 0
+""",
+    )
+    assert verdict.full == (not sandboxed), told(verdict)
+    assert not sandboxed or "ZeroDivisionError" in told(verdict)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_i_the_judge_is_killed_at_process_and_not_at_sandbox(tmp_path, tier):
+    path = tmp_path / "mine.ipynb"
+    kill = (
+        "import os, re\n"
+        + LATENCY
+        + (
+            "    status = open(f'/proc/{os.getppid()}/status').read()\n"
+            "    os.kill(int(re.search(r'PPid:\\s+(\\d+)', status)[1]), 9)\n    return {}"
+        )
+    )
+    path.write_text(json.dumps(notebook("latency_metrics", kill)))
+    program = "from autograder.cli import main; main()"
+    words = ["check", str(path), "--exercise", "latency_metrics", "--tier", tier, "--json"]
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=200)
+    if tier == "process":
+        assert done.returncode == -signal.SIGKILL
+    else:
+        assert done.returncode == 1 and json.loads(done.stdout)["points"] <= 1
+
+
+def test_o_files_stay_on_the_machine_at_process_and_not_at_sandbox(judged, sandboxed, tmp_path):
+    size = 300 << 20  # more than a sandbox's /tmp holds
+    verdict = judged(
+        Secret("filled", folder=str(tmp_path), size=size),
+        "import os, tempfile\ndef secret(given):\n"
+        "    folder = given['folder'] if os.path.isdir(given['folder']) else tempfile.gettempdir()\n"
+        "    with open(folder + '/left-by-a-cheat', 'wb') as file:\n"
+        "        os.posix_fallocate(file.fileno(), 0, given['size'])\n    return ['filled']",
+    )
+    left = tmp_path / "left-by-a-cheat"
+    assert verdict.full == left.exists() == (not sandboxed), told(verdict)
+
+
+def test_o_the_compile_cache_of_later_checks_is_poisoned_at_process_and_not_at_sandbox(judged, sandboxed):
+    folder = lab.setup.compile_cache()
+    folder.mkdir(parents=True, exist_ok=True)
+    planted = folder / "planted-by-a-test.py"
+    try:
+        verdict = judged(
+            Secret("planted", path=str(planted)),
+            "def secret(given):\n    open(given['path'], 'w').write('raise SystemExit')\n    return ['planted']",
+        )
+        assert verdict.full == planted.exists() == (not sandboxed), told(verdict)
+    finally:
+        planted.unlink(missing_ok=True)
+
+
+DAEMONS = """
+import ctypes, os, signal, time
+def spawn(how_many, seconds, name=b"cheat"):
+    for _ in range(how_many):
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                ctypes.CDLL(None).prctl(15, name)  # what the machine calls this process
+                time.sleep(seconds)
+            os._exit(0)
+"""
+
+
+def test_o_daemons_do_not_outlive_their_exercise(judged, judge):
+    verdict = judged(Secret("started"), DAEMONS + "def secret(given):\n    spawn(30, 60)\n    return ['started']")
+    assert verdict.full
+    everything = judge._learner._home.everything()
+    assert [process.pid for process in everything] == [judge._learner._own.pid]
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_o_a_daemon_whose_bench_was_killed_stays_at_process_and_not_at_sandbox(tmp_path, tier):
+    name = f"cheat{secrets.token_hex(4)}"
+    kill = (
+        f"def secret(given):\n    spawn(1, 20, {name.encode()!r})\n    time.sleep(0.2)\n"
+        "    os.kill(os.getppid(), 9)\n    return []"
+    )
+    with Judge(tier=tier) as judge:
+        assert judge.judge(Secret("x"), handed_in(tmp_path, "secret", DAEMONS + kill)).points == 0
+    left = [process for process in psutil.process_iter(["name"]) if process.info["name"] == name]
+    assert len(still_running(left, seconds=1)) == (tier == "process")
+
+
+# the judge itself as the victim
+
+FLOODS = {
+    "a call a microsecond, unanswered": (
+        "    call, c = message({'call': 'x', 'args': [], 'kwargs': {}}), channel()\n"
+        "    def drain():\n        while True: os.read(c.fileno(), 1 << 20)\n"
+        "    threading.Thread(target=drain, daemon=True).start()\n    while True: c.sendall(call * 500)",
+        "did not finish within",
+    ),
+    "one byte at a time": (
+        "    for byte in message(VERDICT) * 99:\n        channel().sendall(bytes([byte])); time.sleep(0.1)",
+        "did not finish within",
+    ),
+    "itself stopped": ("    os.kill(os.getpid(), signal.SIGSTOP)", "did not finish within"),
+    "a message too long": ("    channel().sendall(struct.pack('>Q', 1 << 40)); time.sleep(99)", "too large"),
+    "a message of ten million lists": (
+        "    import safetensors.numpy\n    data = safetensors.numpy.save({}, {'tree': '[' + '[],' * 10_000_000 + '0]'})\n"
+        "    channel().sendall(struct.pack('>Q', len(data)) + data); time.sleep(99)",
+        "too many values",
+    ),
+    "a million lost names and a message that has them all": (
+        "    names = [f'zz{i}' for i in range(300_000)]\n    lost = {'names': names, 'kind': 'E', 'message': '', 'frames': []}\n"
+        "    wire().send(channel(), {'failures': [lost], 'missing': []})\n    while True:\n"
+        "        wire().receive(channel())\n"
+        "        told = {'kind': 'NameError', 'message': 'z' * 40_000_000, 'frames': ['z' * 40_000_000]}\n"
+        "        wire().send(channel(), {'raised': told})",
+        "",
+    ),
+}  # fmt: skip
+
+
+class Quick(Secret):
+    """The same with little time."""
+
+    seconds = 3
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_whatever_a_worker_sends_ends_in_time_with_a_reason(judged, flood):
+    body, reason = FLOODS[flood]
+    at_load = flood.startswith("a million")
+    source = f"def secret(given):\n{body}" if not at_load else f"def take_over():\n{body}\nsecret = take_over()"
+    verdict = judged(Quick("x"), CHANNEL + source)
+    assert verdict.points == 0 and reason in told(verdict), told(verdict)
+
+
+def test_a_sender_that_never_pauses_is_late_all_the_same():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        wire.send(theirs, {"call": "x"})
+        with pytest.raises(wire.Late):
+            wire.receive(ours, time.monotonic() - 1)
+
+
+class Ask(Exercise):
+    """A call that stays with the judge."""
+
+    RUNG = "asked once"
+    name = "ask"
+    rungs = {RUNG: 1}  # noqa: RUF012
+
+    def challenges(self, rng):
+        yield Challenge({}, calls={"add": lambda a, b: None})
+
+    @staticmethod
+    def run(learner, challenge):
+        return learner.ask(challenge["add"])
+
+    def verify(self, challenge, answer):
+        yield Rung(self.RUNG, len(challenge.log) == 1, "more than once")
+
+
+def test_the_judge_does_not_keep_whatever_calls_carry(judged):
+    verdict = judged(
+        Ask(), "import torch\ndef ask(add):\n    while True:\n        add(torch.zeros(1 << 20), torch.zeros(1 << 20))"
+    )
+    assert verdict.points == 0 and "its calls carried more than 16 MB" in told(verdict), told(verdict)
+
+
+STRANGE_CALLS = {
+    "keywords and none": "try:\n        add(x=1)\n    except RuntimeError: pass",
+    "a call that is not there": "try:\n        next(iter(add.__closure__))\n    except Exception: pass",
+    "a huge number": "add(10 ** 300, -10 ** 300)",
+    "not a number": "add(float('nan'), float('inf'))",
+}
+
+
+@pytest.mark.parametrize("call", STRANGE_CALLS)
+def test_a_call_with_strange_arguments_is_the_learners_problem(judged, call):
+    verdict = judged(Ask(), f"def ask(add):\n    {STRANGE_CALLS[call]}\n    add(1, 2)\n    add(1, 2)")
+    assert verdict.points == 0 and "more than once" in told(verdict), told(verdict)
+
+
+BENCH_ATTACKS = {
+    "stopped": "    os.kill(os.getppid(), signal.SIGSTOP)",
+    "killed": "    os.kill(os.getppid(), signal.SIGKILL)",
+    "spoken for": (
+        "    import ctypes\n    libc = ctypes.CDLL(None, use_errno=True)\n"
+        "    bench = libc.syscall(434, os.getppid(), 0)\n"
+        "    for number in range(3, 30):\n        fd = libc.syscall(438, bench, number, 0)\n"
+        "        if fd >= 0 and 'socket' in os.readlink(f'/proc/self/fd/{fd}'):\n"
+        "            for lie in ({'status': 'x'}, {'pid': 1}, {'token': None, 'number': 1}, [1], 'ready'):\n"
+        "                os.write(fd, message(lie))"
+    ),
+    "written over": (
+        "    import ctypes\n    with open(f'/proc/{os.getppid()}/mem', 'r+b', 0) as memory:\n"
+        "        for line in open(f'/proc/{os.getppid()}/maps'):\n"
+        "            if 'r-xp' in line and 'python' in line:\n"
+        "                start, end = (int(x, 16) for x in line.split()[0].split('-'))\n"
+        "                memory.seek(start); memory.write(b'\\xcc' * (end - start))"
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", BENCH_ATTACKS)
+def test_a_bench_that_was_attacked_is_replaced_before_the_next_exercise(judged, attack):
+    verdict = judged(Quick("x"), CHANNEL + f"def secret(given):\n{BENCH_ATTACKS[attack]}\n    return []")
+    assert verdict.points == 0 and verdict.outcome in ("none", "died"), told(verdict)
+
+
+def test_a_folder_swapped_for_a_link_is_not_followed_when_the_bench_cleans_up(tmp_path):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "kept").touch()
+    swap = (
+        "import os, shutil\ndef secret(given):\n    own = os.path.dirname(os.environ['TORCHINDUCTOR_CACHE_DIR'])\n"
+        "    shutil.rmtree(own)\n    os.symlink(given['victim'], own)\n    return [own]"
+    )
+    with Judge() as judge:
+        judge.judge(exercise := Secret("x", victim=str(victim)), handed_in(tmp_path, exercise.name, swap))
+        own = Path(judge._learner._scratch)
+        assert own.is_symlink()
+    own.unlink(missing_ok=True)
+    assert (victim / "kept").exists()
+
+
+# processes that cannot be caught
+
+COMET = r"""
+import subprocess
+program = r'''
+#include <fcntl.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+double now() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + 1e-9 * t.tv_nsec; }
+int main(int, char **words) {  // each lives for a moment, and is gone before a list of processes has been read
+    int file = open(words[1], O_WRONLY | O_CREAT | O_APPEND, 0600);
+    double end = now() + atof(words[2]);
+    setsid();
+    while (now() < end) {
+        for (double until = now() + 5e-5; now() < until;) {}
+        if (write(file, "x", 1) == 1 && fork()) _exit(0);
+    }
+}
+'''
+def renew(path, seconds):
+    subprocess.run(["g++", "-x", "c++", "-", "-o", path + ".out"], input=program.encode(), check=True)
+    for _ in range(2):
+        subprocess.run([path + ".out", path, str(seconds)])
+"""
+
+
+def test_i_processes_that_renew_themselves_stand_still_while_others_are_timed():
+    bench = Bench(threads=1, walled=True)
+    bench.wait_until_ready()
+    seen = Path(f"/proc/{bench._home.init().pid}/root/tmp/comet")
+
+    def moves() -> bool:
+        before, until = seen.stat().st_size, time.monotonic() + 0.3
+        while seen.stat().st_size == before and time.monotonic() < until:
+            time.sleep(0.01)
+        return seen.stat().st_size != before
+
+    worker = bench.worker()
+    try:
+        deadline = time.monotonic() + 60
+        worker.define("run", Secret.run, deadline)
+        cells = [{"source": COMET + "def secret(given):\n    renew('/tmp/comet', 20)\n", "file": "cell 1"}]
+        worker.load(cells, [[0, i, []] for i in range(4)], 0, (), deadline)
+        worker.run("run", Challenge({}), deadline)
+        for _ in range(5):
+            assert moves()
+            bench.stop()
+            assert not moves()
+            bench.go_on()
+        worker.close()
+        assert [process.pid for process in bench._home.everything()] == [bench._own.pid]
+    finally:
+        bench.close()
