@@ -123,6 +123,8 @@ def own(workers: int, progress: Progress) -> Iterator[OneByOne | OnDask]:
     folder.mkdir()
     settings = {
         "temporary-directory": str(folder),
+        "distributed.scheduler.http.routes": [],  # nobody is told anything over HTTP
+        "distributed.worker.http.routes": [],
         "distributed.scheduler.worker-saturation": 1.0,  # a worker that dies takes one submission with it, not two
         "distributed.worker.daemon": False,
         "distributed.comm.timeouts.connect": f"{CONNECT_SECONDS}s",
@@ -140,6 +142,7 @@ def own(workers: int, progress: Progress) -> Iterator[OneByOne | OnDask]:
             host="127.0.0.1",
             security=Security.temporary(),  # other users of this machine can reach the loopback, too
             dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # else the port of all Dask clusters
             memory_limit=0,
             local_directory=str(folder),
             silence_logs=logging.CRITICAL + 1,
