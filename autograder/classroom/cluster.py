@@ -112,6 +112,7 @@ class OnDask:
 @contextlib.contextmanager
 def own(workers: int, progress: Progress) -> Iterator[OneByOne | OnDask]:
     """A place to work on this machine with as many processes; nothing of it is left when it closes."""
+    folder = _folder_of_workers()
     if workers <= 1:
         yield OneByOne(progress)
         return
@@ -119,9 +120,11 @@ def own(workers: int, progress: Progress) -> Iterator[OneByOne | OnDask]:
     from distributed import Client, LocalCluster
     from distributed.security import Security
 
-    folder = _folder_of_workers()
+    folder.mkdir()
     settings = {
         "temporary-directory": str(folder),
+        "distributed.scheduler.http.routes": [],  # nobody is told anything over HTTP
+        "distributed.worker.http.routes": [],
         "distributed.scheduler.worker-saturation": 1.0,  # a worker that dies takes one submission with it, not two
         "distributed.worker.daemon": False,
         "distributed.comm.timeouts.connect": f"{CONNECT_SECONDS}s",
@@ -139,10 +142,12 @@ def own(workers: int, progress: Progress) -> Iterator[OneByOne | OnDask]:
             host="127.0.0.1",
             security=Security.temporary(),  # other users of this machine can reach the loopback, too
             dashboard_address=None,
+            scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # else the port of all Dask clusters
             memory_limit=0,
             local_directory=str(folder),
             silence_logs=logging.CRITICAL + 1,
             preload=[__name__],
+            env={"TMPDIR": str(folder)},  # of what dies with a worker, too
         )
         stack.callback(cluster.close, timeout=CLOSE_SECONDS)
         client = stack.enter_context(Client(cluster, timeout=CONNECT_SECONDS))

@@ -78,14 +78,13 @@ def below() -> set[psutil.Process]:
     return set(psutil.Process().children(recursive=True))
 
 
-def benches() -> dict[psutil.Process, psutil.Process]:
-    """Benches at work below this process -> the worker of the cluster that started each."""
-    found = {}
-    for process in below():
+def workers_at_work() -> list[psutil.Process]:
+    """Dask's workers of this process that have a bench."""
+    found = []
+    for worker in psutil.Process().children():
         with contextlib.suppress(psutil.Error):
-            *_, worker = [parent for parent in process.parents() if parent in below()] or [None]
-            if worker and "-I" in process.cmdline() and "spawn_main" in " ".join(worker.cmdline()):
-                found[process] = worker
+            if "spawn_main" in " ".join(worker.cmdline()) and any("-I" in p.cmdline() for p in worker.children(True)):
+                found.append(worker)
     return found
 
 
@@ -149,7 +148,7 @@ def test_a_worker_killed_half_way_costs_nobody_a_mark(course, released, cache_of
 
     def kill_one() -> None:
         while not stop.wait(0.01):
-            for worker in benches().values():
+            for worker in workers_at_work():
                 worker.kill()
                 killed.set()
                 return
@@ -173,7 +172,7 @@ def test_a_submission_whose_worker_is_killed_every_time_fails_in_a_sentence(cour
 
     def kill_all() -> None:
         while not stop.wait(0.01):
-            for worker in benches().values():
+            for worker in workers_at_work():
                 with contextlib.suppress(psutil.Error):
                     worker.kill()
 
@@ -190,6 +189,27 @@ def test_a_submission_whose_worker_is_killed_every_time_fails_in_a_sentence(cour
     finally:
         stop.set()
         thread.join()
+
+
+@pytest.mark.cheats
+def test_nobody_else_on_this_machine_can_talk_to_the_workers(cache_of_its_own):
+    """Whoever can send work to a Dask scheduler runs code as the teacher."""
+    from distributed import Client
+    from distributed.security import Security
+
+    with cluster.own(2, lambda text, fraction: None) as place:
+        port = place._client.scheduler.address.rpartition(":")[2]
+        for strangers, security in (("tcp", None), ("tls", Security.temporary())):
+            with pytest.raises(OSError):
+                Client(f"{strangers}://127.0.0.1:{port}", security=security, timeout=2)
+        listening = [
+            connection.laddr.ip
+            for process in (psutil.Process(), *below())
+            for connection in process.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+        assert set(listening) == {"127.0.0.1"}
+    assert below() == set()
 
 
 # ended from outside
