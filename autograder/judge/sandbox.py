@@ -147,9 +147,12 @@ class Sandbox:
         """End process 1, and with it everything in there; wait until it is gone."""
         if self._watching:
             self._watching.set()
-        for process in filter(None, (self.init(), psutil.Process(self._process.pid) if self.alive else None)):
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+        with contextlib.suppress(psutil.Error):
+            outer = psutil.Process(self._process.pid)
+            outer.suspend()  # so that it starts no process 1 after this has looked for one
+            if self.init():
+                self.init().kill()
+            outer.kill()
         self._process.wait()
         with contextlib.suppress(psutil.Error):
             if self._init is not None:
@@ -213,15 +216,15 @@ def _try_out() -> None:
         raise OSError("setpriv (util-linux) is not installed")
     look = "import os; print(os.getuid(), os.path.exists('/etc/shadow'))"
     slot = Slot()
-    process = None
     try:
         process = _spawn(slot, [sys.executable, "-I", "-c", look], [], environment({}), output=subprocess.PIPE)
-        said, complaint = process.communicate(timeout=TRY_SECONDS)
+        try:
+            said, complaint = process.communicate(timeout=TRY_SECONDS)
+        finally:
+            Sandbox(slot, process).kill()
     except (OSError, subprocess.TimeoutExpired) as error:
         raise OSError(f"bubblewrap does not work here ({error})") from None
     finally:
-        if process is not None:
-            process.kill()
         slot.free()
     if process.returncode:
         raise OSError(f"bubblewrap does not work here ({complaint.decode(errors='replace').strip()[:200]})")
