@@ -710,8 +710,8 @@ def test_i_processes_that_renew_themselves_stand_still_while_others_are_timed():
 
 
 HIDDEN = {  # hiding place: (code that fills it, bytes it fills at least)
-    "a million empty files": ("for i in range(4000): open(f'/tmp/{i}', 'w').close()", 4_000_000),
-    "full sockets": ("kept.extend(socket.socketpair() for _ in range(200))", 400 * 200_000),
+    "thousands of empty files": ("for i in range(4000): open(f'/tmp/{i}', 'w').close()", 4_000_000),
+    "full sockets": ("kept.extend(socket.socketpair() for _ in range(100))", 200 * 200_000),
     "page tables": (
         "file = open('/tmp/page', 'wb+'); file.truncate(2 << 20)\n"
         "    libc = ctypes.CDLL(None)\n    libc.mmap.restype = ctypes.c_void_p\n"
