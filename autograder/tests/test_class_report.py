@@ -52,7 +52,7 @@ def scripted_judge(monkeypatch):
 @pytest.fixture
 def graded_course(course, released, scripted_judge) -> Path:
     """A course in which five have handed in and been graded, one of them with a hostile name."""
-    kinds = {"ada": "good", "bob": "bad", "eve": "odd", "mal": "died", "<script>alert(1)<b onclick=x>\u202e": "good"}
+    kinds = {"ada": "good", "bob": "bad", "eve": "odd", "mal": "died", "&lt;script&gt; {{x}}\u202e": "good"}
     for student, kind in kinds.items():
         answer = changed(released, "median_and_iqr_solution", source=f"# {kind}")
         hand_in(course, student, changed(answer, "when_to_trust_a_number", source="My own words."), SMALL)
