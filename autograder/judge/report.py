@@ -11,7 +11,8 @@ from autograder.judge.verdict import Verdict
 
 WIDTH = 92
 INDENT = 8
-HOSTILE = {i: None for i in (*range(32), *range(127, 160)) if chr(i) not in "\n\t"}
+DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))  # and separators of lines
+HOSTILE = {i: None for i in (*range(32), *range(127, 160), *DIRECTIONS) if chr(i) not in "\n\t"}
 
 
 def points_text(points: float) -> str:
@@ -20,7 +21,7 @@ def points_text(points: float) -> str:
 
 
 def clean(text: str) -> str:
-    """Text without control characters, so that it cannot drive a terminal."""
+    """Text without control characters: it cannot drive a terminal, nor turn or break the lines around it."""
     return text.translate(HOSTILE)
 
 
@@ -54,7 +55,7 @@ def _failed(rung) -> str:
 
 
 def _headline(verdict: Verdict) -> tuple[str, str]:
-    return verdict.name, f"{points_text(verdict.points)} of {points_text(verdict.max_points)}"
+    return clean(verdict.name), f"{points_text(verdict.points)} of {points_text(verdict.max_points)}"
 
 
 def report_text(verdict: Verdict) -> str:

@@ -34,6 +34,7 @@ PROCESSES = 256  # threads included
 FILE_BYTES = 1024  # of the kernel's memory for a file, an empty one too
 SOCKET_BYTES = 212_992  # of the kernel's memory that a local socket fills by default
 LOOK_SECONDS = 0.1
+TRY_SECONDS = 60
 FIRST_UIDS = (2_000_000_000, 900_000, 61_000)  # where nobody has a uid, the first that can be had here
 SLOTS = 512
 PREFIX_PARTS = ("bin", "include", "lib", "lib64", "libexec", "pyvenv.cfg")
@@ -119,9 +120,11 @@ class Sandbox:
 
     def memory_bytes(self) -> int:
         """Main memory in use by all processes and folders in there, shared pages counted once."""
-        in_processes = sum(held_memory(status) for status in self._inside("status"))
-        if in_processes > self._cheap_enough:
-            in_processes = sum(_exact_memory(rollup) for rollup in self._inside("smaps_rollup"))
+        statuses = list(self._inside("status"))
+        in_processes = sum(map(held_memory, statuses))
+        if in_processes > self._cheap_enough:  # each shared page divided among those who share it; slow
+            in_processes = sum(_bytes(rollup, "Pss_Anon", "Pss_Shmem") for rollup in self._inside("smaps_rollup"))
+            in_processes += sum(_bytes(status, "VmPTE") for status in statuses)
         return in_processes + sum(self._used(folder) for folder in ("tmp", "dev/shm")) + self._in_sockets()
 
     _cheap_enough = 0
@@ -188,30 +191,42 @@ def environment(extra: dict[str, str]) -> dict[str, str]:
     return {"LANG": "C.UTF-8"} | kept | own | path | extra
 
 
-@functools.cache
 def why_not() -> str | None:
-    """Why no sandbox can be had here, in a few words; None when one was just made and held tight."""
-    if sys.platform != "linux":
-        return "sandboxes need Linux"
-    if shutil.which("bwrap") is None:
-        return "bubblewrap is not installed"
-    if os.geteuid() == 0 and shutil.which("setpriv") is None:
-        return "setpriv (util-linux) is not installed"
-    probe = "import os; print(os.getuid(), os.path.exists('/etc/shadow'))"
+    """Why no sandbox can be had here, in a few words; None when one was made and held tight."""
     try:
-        slot = Slot()
-        try:
-            process = _spawn(slot, [sys.executable, "-I", "-c", probe], [], environment({}), output=subprocess.PIPE)
-            said, complaint = process.communicate(timeout=20)
-        finally:
-            slot.free()
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"bubblewrap does not work here ({error})"
-    if process.returncode:
-        return f"bubblewrap does not work here ({complaint.decode(errors='replace').strip()[:200]})"
-    if said.decode().split() != [str(slot.uid or os.getuid()), "False"]:
-        return "bubblewrap runs here but does not hold tight"
+        _try_out()
+    except OSError as error:
+        return str(error)
     return None
+
+
+@functools.cache
+def _try_out() -> None:
+    """Make a sandbox and look around in it, until it has worked once. Raises OSError, which says why not."""
+    if sys.platform != "linux":
+        raise OSError("sandboxes need Linux")
+    if platform.machine() not in ARCHITECTURES:
+        raise OSError(f"the filter on system calls is not written for {platform.machine()}")
+    if shutil.which("bwrap") is None:
+        raise OSError("bubblewrap is not installed")
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        raise OSError("setpriv (util-linux) is not installed")
+    look = "import os; print(os.getuid(), os.path.exists('/etc/shadow'))"
+    slot = Slot()
+    process = None
+    try:
+        process = _spawn(slot, [sys.executable, "-I", "-c", look], [], environment({}), output=subprocess.PIPE)
+        said, complaint = process.communicate(timeout=TRY_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OSError(f"bubblewrap does not work here ({error})") from None
+    finally:
+        if process is not None:
+            process.kill()
+        slot.free()
+    if process.returncode:
+        raise OSError(f"bubblewrap does not work here ({complaint.decode(errors='replace').strip()[:200]})")
+    if said.decode().split() != [str(slot.uid or os.getuid()), "False"]:
+        raise OSError("bubblewrap runs here but does not hold tight")
 
 
 def _spawn(
@@ -355,13 +370,11 @@ def _innermost_pid(pid: int) -> int | None:
 
 def held_memory(status: str) -> int:
     """Bytes a process has in use, from its status file; pages it shares with others count in full, files do not."""
-    counted = ("RssAnon", "RssShmem", "VmPTE")
-    return sum(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(counted))
+    return _bytes(status, "RssAnon", "RssShmem", "VmPTE")
 
 
-def _exact_memory(rollup: str) -> int:
-    """The same with each shared page divided among those who share it; slow."""
-    return sum(int(line.split()[1]) << 10 for line in rollup.splitlines() if line.startswith(("Pss_Anon", "Pss_Shmem")))
+def _bytes(lines: str, *names: str) -> int:
+    return sum(int(line.split()[1]) << 10 for line in lines.splitlines() if line.startswith(names))
 
 
 # System calls by the kernel's number on (x86-64, arm64). Refused: what makes namespaces and mounts (a fresh one would

@@ -6,26 +6,32 @@ with its failure at `sandbox`; `autograder/judge/TIERS.md` lists it.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import unicodedata
+from html.parser import HTMLParser
 from pathlib import Path
 
 import psutil
 import pytest
 
 from autograder import chapters, lab
+from autograder.classroom.grade import grade
+from autograder.course import release
 from autograder.course.reference import references
 from autograder.exercise import Challenge, Exercise, Rung
-from autograder.judge import Cell, Judge, Verdict, cells_of, read_cells, wire
+from autograder.judge import Cell, Judge, RungResult, Verdict, cells_of, read_cells, report_html, report_text, wire
 from autograder.judge.process import Bench
 from autograder.tests.processes import still_running
 
@@ -698,3 +704,358 @@ def test_i_processes_that_renew_themselves_stand_still_while_others_are_timed():
         assert [process.pid for process in bench._home.everything()] == [bench._own.pid]
     finally:
         bench.close()
+
+
+# what the memory watch must see
+
+
+HIDDEN = {  # hiding place: (code that fills it, bytes it fills at least)
+    "a million empty files": ("for i in range(4000): open(f'/tmp/{i}', 'w').close()", 4_000_000),
+    "full sockets": ("kept.extend(socket.socketpair() for _ in range(200))", 400 * 200_000),
+    "page tables": (
+        "file = open('/tmp/page', 'wb+'); file.truncate(2 << 20)\n"
+        "    libc = ctypes.CDLL(None)\n    libc.mmap.restype = ctypes.c_void_p\n"
+        "    for _ in range(3000):\n        at = libc.mmap(None, ctypes.c_size_t(2 << 20), 1, 1, file.fileno(), 0)\n"
+        "        ctypes.string_at(at, 1)",
+        8_000_000,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def walled():
+    bench = Bench(threads=1, walled=True)
+    yield bench
+    bench.close()
+
+
+def one_run(worker, source: str, deadline: float):
+    worker.define("run", Secret.run, deadline)
+    keep = [[0, i, []] for i in range(len(ast.parse(source).body))]
+    worker.load([{"source": source, "file": "cell 1"}], keep, 0, (), deadline)
+    return worker.run("run", Challenge({}), deadline)
+
+
+@pytest.mark.parametrize("place", HIDDEN)
+def test_o_memory_of_the_kernels_that_a_sandbox_fills_counts_as_its_own(walled, place):
+    code, least = HIDDEN[place]
+    worker = walled.worker()
+    try:
+        before = walled._home.memory_bytes()
+        source = f"import ctypes, socket\nkept = []\ndef secret(given):\n    {code}\n    return []"
+        assert one_run(worker, source, time.monotonic() + 60) == []
+        assert walled._home.memory_bytes() - before > least
+    finally:
+        worker.close()
+
+
+def test_m_no_socket_leaves_the_sandbox_and_no_open_file_of_the_bench_can_be_taken(walled):
+    source = """
+import ctypes, os, socket
+def secret(given):
+    taken = []
+    for family in range(50):  # 40 reaches the host of a virtual machine past every network namespace
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_RAW):
+            try:
+                socket.socket(family, kind).close()
+                taken.append(family)
+            except OSError:
+                pass
+    libc = ctypes.CDLL(None, use_errno=True)
+    bench = libc.syscall(434, os.getppid(), 0)
+    files = [fd for fd in range(64) if libc.syscall(438, bench, fd, 0) >= 0]
+    try:
+        files.append(open(f"/proc/{os.getppid()}/mem", "rb"))
+    except OSError:
+        pass
+    return sorted(set(taken)), len(files)
+"""
+    worker = walled.worker()
+    try:
+        families, files = one_run(worker, source, time.monotonic() + 60)
+    finally:
+        worker.close()
+    assert set(families) <= {socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK} and files == 0
+
+
+# A, B, C, D, F, I, K, L: against the clock
+
+
+class Iterate(Exercise):
+    """x -> (a x + c) mod p, n times; the slow way does all of it three times."""
+
+    RUNG = "the last of the chain"
+    name = "iterate"
+    rungs = {RUNG: 2}  # noqa: RUF012
+    speed_points = 2
+    speed_rung = "faster than three times"
+    minimum_ratio = 2.0
+    workloads = ({"n": 60_000}, {"n": 240_000}, {"n": 960_000})
+    timed_seconds = 20
+
+    def challenges(self, rng):
+        yield self.timed_challenge(rng, {"n": 1000})
+
+    @staticmethod
+    def run(learner, challenge):
+        return learner.iterate(challenge["x"], challenge["n"])
+
+    def verify(self, challenge, answer):
+        yield Rung(self.RUNG, answer == self._last(challenge), "not the last")
+
+    def timed_challenge(self, rng, workload):
+        return Challenge({"x": int(rng.integers(1 << 60)), "n": workload["n"]})
+
+    @staticmethod
+    def baseline(challenge):
+        for _ in range(3):
+            x = challenge["x"]
+            for _ in range(challenge["n"]):
+                x = (x * 48271 + 11) % 2305843009213693951
+        return x
+
+    def agrees(self, challenge, answer, expected):
+        return None if answer == expected else "not the last of the chain"
+
+    def _last(self, challenge) -> int:
+        return self.baseline(challenge)
+
+
+class Lean(Iterate):
+    """The same with a limit on what may be kept."""
+
+    held_bytes = 16 << 20
+
+
+ONCE = """def iterate(x, n):
+    for _ in range(n):
+        x = (x * 48271 + 11) % 2305843009213693951
+    return x
+"""
+SLOW = ONCE + "once = iterate\ndef iterate(x, n):\n    return [once(x, n) for _ in range(3)][0]\n"
+RACES = {  # what is tried: (code, exercise, points, outcome, a word of the reason)
+    "the reference": (ONCE, Iterate, 4, "full", ""),
+    "the baseline handed in": (SLOW, Iterate, 2, "partial", "the speed of the slow way"),
+    "A every clock patched": (
+        "import statistics, time\nimport numpy as np\nimport torch\n" + SLOW + "def patched():\n"
+        "    time.monotonic = time.perf_counter = time.time = torch.cuda.synchronize = lambda *a: 0.0\n"
+        "    statistics.median = np.median = lambda values: 1e-9\n    torch.set_num_threads(1)\n    return iterate\n"
+        "iterate = patched()",
+        Iterate,
+        2,
+        "partial",
+        "the speed of the slow way",
+    ),
+    "B an answer sent before its question": (
+        CHANNEL + ONCE + "once = iterate\nasked = []\ndef iterate(x, n):\n    asked.append(once(x, n))\n"
+        "    if len(asked) == 4: wire().send(channel(), {'answer': asked[-1]})\n    return asked[-1]",
+        Iterate,
+        2,
+        "partial",
+        "a timed answer was not right",
+    ),
+    "C an answer remembered by the length of the chain": (
+        ONCE + "once, seen = iterate, {}\ndef iterate(x, n):\n"
+        "    if n not in seen: seen[n] = once(x, n)\n    return seen[n]",
+        Iterate,
+        2,
+        "partial",
+        "a timed answer was not right",
+    ),
+    "D a thread that finishes later": (
+        "import threading\nimport numpy as np\n" + ONCE + "once = iterate\ndef iterate(x, n):\n"
+        "    if n <= 1000: return once(x, n)\n    later = np.zeros(1, dtype=np.int64)\n"
+        "    threading.Thread(target=lambda: later.put(0, once(x, n))).start()\n    return later",
+        Iterate,
+        2,
+        "partial",
+        "a timed answer was not right",
+    ),
+    "F the timing told from the check": (
+        "import sys\n" + ONCE + "once = iterate\ndef iterate(x, n):\n    f = sys._getframe()\n"
+        "    while 'message' not in f.f_locals: f = f.f_back\n"
+        "    return 0 if f.f_locals['message']['as'] == 'timed' else once(x, n)",
+        Iterate,
+        2,
+        "partial",
+        "a timed answer was not right",
+    ),
+    "I cores hogged while others are timed": (
+        DAEMONS + SLOW + "def hogs():\n    for _ in range(4):\n        if os.fork() == 0:\n            os.setsid()\n"
+        "            end = time.time() + 40\n            while time.time() < end:\n"
+        "                if ' T ' not in open(f'/proc/{worker}/stat').read(): time.sleep(0.001)\n            os._exit(0)\n"
+        "    return iterate\nworker = os.getpid()\niterate = hogs()",
+        Iterate,
+        2,
+        "partial",
+        "the speed of the slow way",
+    ),
+    "K a copy kept by a process that lost its parent": (
+        "import os, time\n" + ONCE + "once = iterate\ndef keep():\n    if os.fork() == 0:\n        os.setsid()\n"
+        "        if os.fork() == 0:\n            kept = b'x' * (128 << 20)\n            time.sleep(60)\n        os._exit(0)\n"
+        "    os.wait()\n    return once\niterate = keep()",
+        Lean,
+        2,
+        "review",
+        "MB more than the course's solution",
+    ),
+    "L the chain in closed form": (
+        "def iterate(x, n):\n    p = 2305843009213693951\n    a = pow(48271, n, p)\n"
+        "    return (a * x + 11 * (a - 1) * pow(48270, -1, p)) % p",
+        Iterate,
+        2,
+        "review",
+        "more than the square",
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=TIERS)
+def racing(request):
+    course = references()
+    with Judge(tier=request.param, reference=lambda name: course(name) or [Cell(ONCE, "r", 1)]) as judge:
+        yield judge
+
+
+@pytest.mark.parametrize("cheat", RACES)
+def test_a_race_is_won_only_by_running(racing, tmp_path, cheat):
+    source, exercise, points, outcome, reason = RACES[cheat]
+    verdict = racing.judge(exercise(), handed_in(tmp_path, "iterate", source))
+    assert (verdict.points, verdict.outcome) == (points, outcome) and reason in told(verdict), told(verdict)
+    innocent = racing.judge(chapters.find("latency_metrics"), handed_in(tmp_path, "latency_metrics", HONEST))
+    assert innocent.full, told(innocent)
+
+
+FORGED_COUNTS = """
+import sys
+import torch
+from autograder import lab
+@torch.inference_mode()
+def generate_timed(model, prompt_ids, new_tokens, *, sync, clock):
+    frame = sys._getframe()
+    while "challenge" not in frame.f_locals:
+        frame = frame.f_back
+    counted = frame.f_locals["challenge"] if "forward" in frame.f_locals["challenge"] else None
+    model.model._forward_pre_hooks.clear()
+    model.lm_head._forward_pre_hooks.clear()
+    ids, tokens, times, prompt = prompt_ids, [], [], prompt_ids.shape[1]
+    sync()
+    sent = clock()
+    for i in range(new_tokens):
+        newest = model(input_ids=ids, use_cache=False).logits[:, -1].argmax(-1, keepdim=True)
+        ids = torch.cat([ids, newest], dim=1)
+        if counted:
+            counted["forward"](prompt if i == 0 else 1, 0 if i == 0 else prompt + i - 1, False)
+            counted["head"](1)
+        tokens.append(newest.item())
+        sync()
+        times.append(clock())
+    return tokens, sent, times
+"""
+
+
+def test_j_forged_counts_of_a_real_model_are_contradicted_by_the_clock(racing, tmp_path):
+    verdict = racing.judge(chapters.find("generate_timed"), handed_in(tmp_path, "generate_timed", FORGED_COUNTS))
+    if verdict.speed["measurable"] is False:
+        pytest.skip("this machine is too slow or too busy to contradict anybody")
+    assert (verdict.points, verdict.outcome) == (6, "review"), told(verdict)
+    assert "it counts as the fast way and takes as long as the slow one" in verdict.review
+    right = (ANSWERS / "generate_timed/right_prefill_then_steps.py").read_text()
+    innocent = racing.judge(chapters.find("generate_timed"), handed_in(tmp_path, "generate_timed", right))
+    assert innocent.outcome == "full", told(innocent)
+
+
+# N: what a kernel would believe
+
+
+def test_n_tags_hooks_and_forged_outputs_change_no_mark(tmp_path):
+    root = tmp_path / "course"
+    (root / "source" / SLUG).mkdir(parents=True)
+    shutil.copy(ROOT / f"source/{SLUG}/{SLUG}.ipynb", root / f"source/{SLUG}")
+    shutil.copy(ROOT / "nbgrader_config.py", root)
+    release.find_alembic()
+    release.register(SLUG, root, f"sqlite:///{root}/gradebook.db")
+    hooks = """
+from IPython import get_ipython
+shell = get_ipython()
+shell.display_formatter.formatters["text/plain"].for_type(float, lambda value, *rest: "5.0")
+shell.showtraceback = shell.showsyntaxerror = lambda *a, **k: print("5.0")
+shell.set_custom_exc((Exception,), lambda *a, **k: 5.0)
+check = print
+"""
+    forged = notebook("latency_metrics", hooks + LATENCY + "    return {}")
+    for cell in forged["cells"]:
+        if cell["metadata"].get("nbgrader", {}).get("grade"):
+            result = {"output_type": "execute_result", "data": {"text/plain": "20.0"}, "metadata": {}}
+            cell |= {"outputs": [result | {"execution_count": 1}], "execution_count": 1, "source": "20.0"}
+            cell["metadata"]["tags"] = ["skip-execution", "remove-cell"]
+            cell["metadata"]["nbgrader"]["points"] = 100
+    for student, made in (("ann", forged), ("bea", notebook("latency_metrics", HONEST))):
+        (root / f"submitted/{student}/{SLUG}").mkdir(parents=True)
+        (root / f"submitted/{student}/{SLUG}/{SLUG}.ipynb").write_text(json.dumps(made))
+    summary = grade(SLUG, root=root, tier="sandbox", measure=False)
+    assert {graded.student: graded.points for graded in summary.students} == {"ann": 0, "bea": 5}
+
+
+# P: what a page would run
+
+
+class Tags(HTMLParser):
+    """The tags of a page and whatever in it could act."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags, self.active = set(), []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.active += [name for name, value in attrs if name.startswith("on") or "script:" in (value or "")]
+
+
+LIVE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "</span></div><iframe src='javascript:alert(1)'>",
+    "<a href='javascript:alert(1)'>5 of 5</a>",
+    '" onmouseover="alert(1)',
+    "\x1b]8;;http://evil\x07link\x1b[2J\x9b31m",
+    "\u202e5 fo 5\u202c\u2066\u2028  ok    ttft counts from sending\u2029",
+    "[/bold][link=http://evil]x",
+]
+
+
+@pytest.mark.parametrize("text", LIVE)
+@pytest.mark.parametrize("where", ["message", "type", "key", "line", "name"])
+def test_p_nothing_a_learner_writes_acts_in_a_report(judged, where, text):
+    body = {
+        "message": f"raise ValueError({text!r} if token_times else '')",
+        "type": f"raise type({text!r}, (Exception,), {{}})()",
+        "key": f"return {{{text!r}: 1}}",
+        "line": f"raise KeyError  # {text}".replace("\u2028", "").replace("\u2029", ""),
+        "name": f"return type({text!r}, (), {{}})()",
+    }[where]
+    verdict = judged("latency_metrics", LATENCY + f"    {body}")
+    assert verdict.points <= 1
+    assert_tame(verdict)
+
+
+@pytest.mark.parametrize("text", LIVE)
+def test_p_nothing_in_any_part_of_a_verdict_acts(text):
+    rungs = [RungResult(text, ok, 1, text) for ok in (True, False)]
+    speed = {"measurable": False, "message": text}
+    assert_tame(Verdict(text, 0, 2, "none", rungs, speed=speed, review=text, note=text))
+
+
+def assert_tame(verdict: Verdict) -> None:
+    page = Tags(report_html(verdict))
+    assert page.tags <= {"div", "span", "img"} and not page.active
+    words = report_text(verdict)
+    assert not [
+        c for c in words if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160 or unicodedata.bidirectional(c) in TURNS)
+    ]
+    assert len(words.splitlines()) == words.count("\n") + 1
+
+
+TURNS = ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")

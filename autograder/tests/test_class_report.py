@@ -16,6 +16,7 @@ from autograder.classroom.class_report import Row, class_rows, failed_rungs, his
 from autograder.classroom.grade import Graded, GradeError, Pace, Summary, grade, why_nothing
 from autograder.judge import Report, RungResult, Verdict
 from autograder.tests import test_classroom
+from autograder.tests.classes import TIER
 from autograder.tests.test_classroom import SMALL, Active, changed, gradebook_of, hand_in
 from autograder.tests.test_cli import autograder
 
@@ -51,13 +52,13 @@ def scripted_judge(monkeypatch):
 
 @pytest.fixture
 def graded_course(course, released, scripted_judge) -> Path:
-    """A course in which five have handed in and been graded, one of them with a hostile name."""
-    kinds = {"ada": "good", "bob": "bad", "eve": "odd", "mal": "died", "&lt;script&gt; {{x}}\u202e": "good"}
+    """A course in which five have handed in and been graded, one of them with an odd name."""
+    kinds = {"ada": "good", "bob": "bad", "eve": "odd", "mal": "died", "script&alert(1);\u202e": "good"}
     for student, kind in kinds.items():
         answer = changed(released, "median_and_iqr_solution", source=f"# {kind}")
         hand_in(course, student, changed(answer, "when_to_trust_a_number", source="My own words."), SMALL)
     hand_in(course, "zoe", "not JSON", SMALL)
-    grade(SMALL, root=course, tier="process")
+    grade(SMALL, root=course, tier=TIER)
     return course
 
 

@@ -528,14 +528,13 @@ def test_each_bench_has_a_compile_cache_of_its_own(probe, neighbour):
 
 
 def test_where_bubblewrap_is_missing_the_tier_is_refused_in_a_sentence(monkeypatch):
-    sandbox.why_not.cache_clear()
+    sandbox._try_out.cache_clear()
     which = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, *a, **k: None if name == "bwrap" else which(name, *a, **k))
-    try:
-        with pytest.raises(TierError, match="the sandbox tier cannot be used here, for bubblewrap is not installed"):
-            Judge(tier="sandbox")
-    finally:
-        sandbox.why_not.cache_clear()
+    with pytest.raises(TierError, match="the sandbox tier cannot be used here, for bubblewrap is not installed"):
+        Judge(tier="sandbox")
+    monkeypatch.undo()
+    assert sandbox.why_not() is None, "a failure is not remembered"
 
 
 # a whole judgement
@@ -561,7 +560,7 @@ class Answer(Exercise):
 
 
 def test_a_judge_in_a_sandbox_judges_and_leaves_nothing_behind():
-    before = {p.pid for p in psutil.process_iter()}
+    before = {p.pid for p in psutil.Process().children(recursive=True)}
     with Judge(tier="sandbox") as judge:
         for source, outcomes in (
             ("def answer(x): return x", {"full"}),
@@ -571,8 +570,7 @@ def test_a_judge_in_a_sandbox_judges_and_leaves_nothing_behind():
         ):
             verdict = judge.judge(Answer(), [Cell(source, "a", 1)])
             assert verdict.outcome in outcomes and verdict.tier == "sandbox", verdict
-    left = [p for p in psutil.process_iter(["name"]) if p.pid not in before and p.info["name"] in ("bwrap", "setpriv")]
-    assert not left
+    assert not still_running([p for p in psutil.Process().children(recursive=True) if p.pid not in before])
     assert "newroot" not in Path("/proc/self/mountinfo").read_text()
 
 
