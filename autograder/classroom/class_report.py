@@ -7,7 +7,6 @@ no scripts; whatever a student wrote is text in it.
 from __future__ import annotations
 
 import datetime
-import html
 import math
 import re
 from collections import Counter, defaultdict
@@ -337,7 +336,7 @@ def _reason(gradebook: Gradebook, name: str, slug: str, student: str) -> str:
         except MissingEntry:
             continue
         if comment.startswith(FLAGGED):
-            return html.unescape(comment.removeprefix(FLAGGED))
+            return comment.removeprefix(FLAGGED).replace(submissions.JOINER, "")
     return ""
 
 

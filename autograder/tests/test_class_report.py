@@ -14,7 +14,6 @@ from autograder import cli
 from autograder.classroom import class_report, verdicts
 from autograder.classroom.class_report import Row, class_rows, failed_rungs, histogram, page, speeds
 from autograder.classroom.grade import Graded, GradeError, Pace, Summary, grade, why_nothing
-from autograder.classroom.submission import JOINER
 from autograder.judge import Report, RungResult, Verdict
 from autograder.tests import test_classroom
 from autograder.tests.classes import TIER
@@ -64,9 +63,8 @@ def graded_course(course, released, scripted_judge) -> Path:
 
 
 def words_of(text: str) -> str:
-    """The page's text, with single spaces and without characters of no width."""
-    words = html.unescape(re.sub(r"<style>.*?</style>|<[^>]+>", " ", text, flags=re.DOTALL))
-    return " ".join(words.replace(JOINER, "").split())
+    """The page's text, with single spaces."""
+    return " ".join(html.unescape(re.sub(r"<style>.*?</style>|<[^>]+>", " ", text, flags=re.DOTALL)).split())
 
 
 # the page

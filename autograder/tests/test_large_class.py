@@ -23,10 +23,11 @@ from autograder import chapters
 from autograder.classroom import class_report
 from autograder.judge import cells_of, judge_notebook
 from autograder.tests import test_classroom
-from autograder.tests.test_classroom import (
+from autograder.tests.classes import (
     REPOSITORY,
     RESTORED,
     SMALL,
+    TIER,
     Active,
     cell,
     changed,
@@ -36,7 +37,6 @@ from autograder.tests.test_classroom import (
     with_cells,
 )
 
-TIER = "sandbox"
 STUDENTS, FULL = 100, 5
 ANSWERS = Path(__file__).parent / "answers/00/median_and_iqr"
 RIGHT = (ANSWERS / "statistics_inclusive.py").read_text()
