@@ -91,7 +91,6 @@ CODE = {
     "magic": (f"%matplotlib inline\n!pip list\n{RIGHT}", 5, ""),
     "timed": (f"%%time\n{RIGHT}", 5, ""),
     "syntax": (f"{HEAD}    return (samples[0], ", 2, "is not Python yet"),
-    "indent": (f"{HEAD}return 1", 2, "is not Python yet"),
     # fault 11
     "numpy": (f"import numpy as np\n\n{RIGHT}\nr = median_and_iqr\n\n{HEAD}    return np.array(r(samples))", 5, ""),
     "tensor": (
@@ -100,9 +99,7 @@ CODE = {
         "",
     ),
     "nan": (f"{HEAD}{NO_SAMPLES}    return float('nan'), float('nan')", 2, "nan"),
-    "infinite": (f"{HEAD}{NO_SAMPLES}    return float('inf'), float('-inf')", 2, "inf"),
     "generator": (f"{HEAD}{NO_SAMPLES}    yield 1.0", 2, "expected two numbers"),
-    "boolean": (f"{HEAD}{NO_SAMPLES}    return True, True", 2, "expected two numbers"),
     # cheats A: patching
     "patch-numpy": (
         f"import numpy as np\nnp.quantile = lambda *a, **k: (0.0, 0.0, 0.0)\n\n{HEAD}{NO_SAMPLES}    return 0.0, 0.0",
@@ -311,7 +308,7 @@ def hand_in_class(root: Path, released: NotebookNode) -> dict[str, Expected]:
     while len(expected) < STUDENTS:
         number = len(expected)
         kind = list(HONEST)[number % len(HONEST)]
-        code = HONEST[kind] + (f"\n# {number}" if number % 2 else "")
+        code = HONEST[kind] + (f"\n# {number}" if number % 4 == 0 else "")
         notebook = changed(quizzed, "median_and_iqr_solution", source=code)
         add(
             f"honest-{kind}-{number}", notebook, Expected(points.get(kind, 2), "" if kind in points else "not answered")
