@@ -24,6 +24,10 @@ from autograder.exercise import (
 
 SECONDS = 60.0  # of one check: on a busy machine the judge's own import of transformers takes half of it
 OWN_CHECK = "If you call functions of yours in it, do they pass their own checks?"
+HIDDEN_SIZE_IN_ATTENTION = (
+    "Attention has the hidden size in it, but its heads together are num_attention_heads x head size wide: here that "
+    "is another number."
+)
 GEOMETRY = (
     "vocab_size",
     "hidden_size",
@@ -140,7 +144,7 @@ def _weights_read(config: Mapping[str, Any]) -> int:
 
 def _amount(value: float) -> str:
     """A number of bytes or operations in four digits: 15.01e9, 512.3e6, 24,576."""
-    for power in (15, 12, 9, 6):
+    for power in (18, 15, 12, 9, 6):
         if abs(value) >= 10**power:
             return f"{value / 10**power:.4g}e{power}"
     return f"{value:,.0f}"
@@ -152,11 +156,13 @@ def _given(value: Any) -> str:
 
 
 def _recognised(value: Any, expected: float, mistakes: Mapping[str, float], *, within: float = 4e-3) -> str:
-    """The first mistake whose value this is, and is not the expected one; else ''."""
-    for why, mistaken in mistakes.items():
-        if close(value, mistaken, relative=within) and not close(mistaken, expected, relative=within):
-            return f" {why}"
-    return ""
+    """The mistake whose value this is, the nearest of them, and is not the expected one; else ''."""
+    near = {
+        why: abs(number(value) - mistaken)
+        for why, mistaken in mistakes.items()
+        if close(value, mistaken, relative=within) and not close(mistaken, expected, relative=within)
+    }
+    return f" {min(near, key=near.get)}" if near else ""
 
 
 class DecodeWeightBytes(Exercise):
@@ -325,7 +331,7 @@ class PrefillFlops(Exercise):
             yield self._challenge(config, int(rng.integers(8, 16)), self.PRODUCTS)
         config = _made_up(rng, "llama", vocabulary=int(rng.integers(9e4, 15e4)), tied=True)
         yield self._challenge(config, int(rng.integers(6, 12)), self.HEAD)
-        for family in ("llama", "qwen2"):
+        for family in ("llama", "qwen3"):  # all heads together as wide as the hidden state, and wider
             config = _made_up(rng, family, vocabulary=32)
             shape = Shape.of(config)  # attention's share of all operations is between 40 and 60%
             tokens = rng.uniform(0.7, 1.4) * shape.layer / (2 * shape.H * shape.D)
@@ -360,6 +366,8 @@ class PrefillFlops(Exercise):
             "That has the head at every token, but only one position is asked for its next word.": (
                 expected + head * (tokens - 1)
             ),
+            "That has the head at every token and once more: it is among the weights that a decode step reads, and at "
+            "one position only it is asked for a next word.": expected + head * tokens,
             "The head is left out: at one position it does work.": expected - head,
             "That counts a multiply-add once; here it is two operations.": expected / 2,
             "That counts a multiply-add once in the products with weights; here it is two operations.": (
@@ -368,6 +376,7 @@ class PrefillFlops(Exercise):
             / 2
             + attention,
             "Attention is not in it: two products in which no weight takes part.": expected - attention,
+            HIDDEN_SIZE_IN_ATTENTION: expected + 4 * shape.L * (shape.E - shape.H * shape.D) * tokens**2,
             "Attention counts for half in it. Its convention here is torch's: the full square of tokens by tokens, "
             "and two products (the scores, then the sum over values), though a causal kernel may skip the "
             "future.": expected - attention / 2,
@@ -435,7 +444,11 @@ class Step:
     @property
     def attending(self) -> float:
         """Attention's operations for one request."""
-        return 4 * self.shape.L * self.shape.H * self.shape.D * self.context / self.operations
+        return self.attending_over(self.shape.H * self.shape.D)
+
+    def attending_over(self, width: int) -> float:
+        """The same if all heads together were `width` wide."""
+        return 4 * self.shape.L * width * self.context / self.operations
 
     @property
     def computing_one(self) -> float:
@@ -460,10 +473,15 @@ class Step:
         gained = self.computing_one - self.reading_one_cache  # by which each request brings the two closer
         return None if gained <= 0 else max(1, ceil(self.reading_weights / gained))
 
+    @property
+    def with_matrices_only(self) -> Step:
+        """The same without norms and biases, which a learner may leave out."""
+        return replace(self, weights=self.shape.L * self.shape.layer + self.shape.table)
+
     def __str__(self) -> str:
         return (
             f"{self.shape}, {self.bytes_per_weight:g} bytes per weight, {self.bytes_per_kv:g} per number in the cache, "
-            f"{self.bandwidth / 1e9:,.0f}e9 bytes/s, {self.operations / 1e12:,.4g}e12 operations/s, "
+            f"{self.bandwidth / 1e9:,.0f}e9 bytes/s, {_amount(self.operations)} operations/s, "
             f"context {self.context}"
         )
 
@@ -497,21 +515,26 @@ class DecodeFloorSeconds(Exercise):
     def challenges(self, rng):
         yield self._memory_bound(rng, self.ONE, batch=1)
         yield self._memory_bound(rng, self.BATCH, batch=int(rng.integers(6, 10)))
+        yield self._memory_bound(rng, self.BATCH, context=int(rng.integers(2, 9)))  # one token more is seen
         yield self._compute_bound(rng)
         for share in (0.6, 1.6):  # of the crossover: operations take 0.6, then 1.6 times as long as bytes
             yield self._near_the_ridge(rng, share * rng.uniform(0.9, 1.1))
 
-    def _memory_bound(self, rng, rung, *, batch) -> Challenge:
-        """A GPU and a context long enough that all caches together are a third to two thirds of the weights."""
+    def _memory_bound(self, rng, rung, *, batch=0, context=0) -> Challenge:
+        """A GPU, and of batch and context the other, such that all caches are a third to two thirds of the weights."""
         config = _made_up(rng, str(rng.choice(["llama", "qwen3"])), vocabulary=int(rng.integers(1e4, 3e4)))
         shape, bytes_per_weight, bytes_per_kv = Shape.of(config), float(rng.choice([1, 2])), float(rng.choice([1, 2]))
         weights = (shape.L * shape.layer + shape.table) * bytes_per_weight
-        context = int(rng.uniform(0.33, 0.66) * weights / (batch * shape.kv_numbers * bytes_per_kv))
+        tokens = rng.uniform(0.33, 0.66) * weights / (shape.kv_numbers * bytes_per_kv)  # in all caches
+        batch, context = batch or int(tokens / context), context or int(tokens / batch)
         return self._challenge(config, _fast(_gpu(rng)), context, batch, bytes_per_weight, bytes_per_kv, rung)
 
     def _compute_bound(self, rng) -> Challenge:
-        """Two cores of a CPU, on which attention's operations take longer than reading its cache."""
-        config = _made_up(rng, "llama", vocabulary=int(rng.integers(1e4, 3e4)), tied=True)
+        """Two cores of a CPU, on which attention's operations take longer than reading its cache.
+
+        All heads together are wider than the hidden state.
+        """
+        config = _made_up(rng, "qwen3", vocabulary=int(rng.integers(1e4, 3e4)), tied=True)
         shape = Shape.of(config)
         machine = {"bandwidth": rng.uniform(60e9, 90e9), "operations": rng.uniform(90e9, 120e9)}
         context = int(rng.uniform(0.2, 0.3) * shape.layer / (2 * shape.H * shape.D))
@@ -568,6 +591,12 @@ class DecodeFloorSeconds(Exercise):
             "That is the time of the operations, but here the bytes take longer.": step.computing,
             "The operations of attention are missing: 4 per layer, query head, head dimension and token "
             "attended.": floor(computing=step.computing - batch * step.attending),
+            HIDDEN_SIZE_IN_ATTENTION: floor(
+                computing=step.computing + batch * (step.attending_over(step.shape.E) - step.attending)
+            ),
+            "That attends to one token more than `context`, but the new one included is what it says.": replace(
+                step, context=step.context + 1
+            ).floor,
             "That has two operations per byte of weights, but operations are counted per weight, not per byte.": floor(
                 computing=per_byte
             ),
@@ -578,7 +607,7 @@ class DecodeFloorSeconds(Exercise):
 
 def _fast(machine: dict[str, float]) -> dict[str, float]:
     """The same machine with so much arithmetic that nothing waits for it."""
-    return machine | {"operations": 1e4 * machine["bandwidth"]}
+    return machine | {"operations": 1e7 * machine["bandwidth"]}
 
 
 class CrossoverBatch(Exercise):
@@ -605,9 +634,12 @@ class CrossoverBatch(Exercise):
     def challenges(self, rng):
         for bytes_per_weight in (1.0, 2.0):
             yield self._challenge(self._model(rng), _gpu(rng), 0, bytes_per_weight, self.EMPTY)
-        for bytes_per_weight, share in ((2.0, 0.3), (1.0, 0.65)):
+        for bytes_per_weight, share in ((2.0, 0.5), (1.0, 0.65)):
             share *= rng.uniform(0.9, 1.0)
             yield self._at_share_of_never(rng, share, bytes_per_weight, self.CACHE)
+        wide = _published("Qwen3-0.6B") | {"num_key_value_heads": 4}  # query heads 2048 wide, hidden 1024, keys 512
+        yield self._at_share_of_never(rng, 0.8, 2.0, self.CACHE, config=wide)
+        yield self._just_before_never(rng)
         for share in (1.2, 4.0):
             yield self._at_share_of_never(rng, share * rng.uniform(1, 2), 2.0, self.NEVER)
 
@@ -615,9 +647,16 @@ class CrossoverBatch(Exercise):
     def _model(rng) -> dict[str, Any]:
         return _published(str(rng.choice(["Llama-3.1-8B", "Qwen3-8B"])))
 
-    def _at_share_of_never(self, rng, share, bytes_per_weight, rung) -> Challenge:
+    def _just_before_never(self, rng) -> Challenge:
+        """Each request brings hardly more seconds of arithmetic than of reading: some hundred thousand are needed."""
+        challenge = self._at_share_of_never(rng, 1.0, 2.0, self.NEVER)
+        step = Step.of(challenge)
+        challenge.data["operations"] *= step.computing_one / step.reading_one_cache / (1 + rng.uniform(3e-4, 6e-4))
+        return challenge
+
+    def _at_share_of_never(self, rng, share, bytes_per_weight, rung, *, config=None) -> Challenge:
         """A context of `share` times the one from which the step is memory-bound whatever the batch."""
-        config, machine = self._model(rng), _gpu(rng)
+        config, machine = config or self._model(rng), _gpu(rng)
         one = Step.of(self._challenge(config, machine, 1, bytes_per_weight, rung))
         never = (one.computing_one - one.attending) / (one.reading_one_cache - one.attending)
         return self._challenge(config, machine, round(share * never), bytes_per_weight, rung)
@@ -647,9 +686,13 @@ class CrossoverBatch(Exercise):
         if expected is None:
             yield Rung(rung, answer is None, f"{told}{self._why_never(answer)}")
         else:
-            ok = close(answer, expected, relative=0, absolute=1.001)
+            given, ends = number(answer), sorted((expected, step.with_matrices_only.crossover))
+            near = given is not None and ends[0] - 1 <= given <= ends[1] + 1
             why = told + (self._why(answer, step) or f" {OWN_CHECK}")
-            yield Rung(rung, ok, why)
+            if rung == self.NEVER:
+                yield Rung(rung, near, why)
+                return
+            yield Rung(rung, near and given.is_integer(), why)
             yield Rung(self.NEVER, answer is not None, why)
 
     @staticmethod
@@ -663,22 +706,29 @@ class CrossoverBatch(Exercise):
             return (
                 " None means never, but here each request brings more seconds of arithmetic than of reading its cache."
             )
+        given = number(answer)
+        if given is None or not given.is_integer():
+            return " A batch is an integer, the smallest that is large enough."
+        step = step.with_matrices_only  # as most count
         weights, one, cache = step.reading_weights, step.computing_one, step.reading_one_cache
+        without = one - step.attending
         two_bytes = weights * 2 / step.bytes_per_weight
         mistakes = {
             "That is the crossover with no cache, or with one for all requests, but every request brings bytes of its "
-            "own.": weights / (one - step.attending),
+            "own.": weights / one,
+            "That is the crossover without any context, but every request brings bytes of its own, and attention's "
+            "operations.": weights / without,
             "That is the machine's operations per byte, as if a weight had two bytes: bytes_per_weight says "
             "otherwise.": two_bytes / (one - cache),
             "That counts a multiply-add once; here it is two operations.": weights / (one / 2 - cache),
             "The operations of attention are missing: 4 per layer, query head, head dimension and token "
-            "attended.": weights / (one - step.attending - cache),
+            "attended.": weights / (without - cache),
+            "The operations of attention are there for the key/value heads only: every query head does its own "
+            "products.": weights / (without + step.attending_over(step.shape.K * step.shape.D) - cache),
+            HIDDEN_SIZE_IN_ATTENTION: weights / (without + step.attending_over(step.shape.E) - cache),
         }
-        expected = step.crossover
-        for why, value in mistakes.items():
-            if close(answer, value, relative=0, absolute=1.5) and abs(value - expected) > 1.5:
-                return f" {why}"
-        return ""
+        why, value = min(mistakes.items(), key=lambda mistake: abs(ceil(mistake[1]) - given))
+        return f" {why}" if abs(value - given) <= 2 < abs(value - step.crossover) else ""
 
 
 class WhereTheTimeGoes(Exercise):
@@ -772,8 +822,8 @@ class WhereTheTimeGoes(Exercise):
     @classmethod
     def _why_time(cls, key: str, answer, took: list[float], challenge: Challenge) -> str:
         """What is wrong with a median; the last `repeats` calls are the counted ones."""
+        what = "step" if key == "measured" else "thin_step"
         if not took:
-            what = "step" if key == "measured" else "thin_step"
             why = f"{key}: you gave {describe(answer[key])}, but {what} was never called."
         else:
             expected = median(took[-challenge["repeats"] :])
@@ -787,14 +837,22 @@ class WhereTheTimeGoes(Exercise):
                 "reading or arithmetic shows what the rest takes; the three need not add up."
             )
         counted = took[-challenge["repeats"] :] or [0.0]
-        if close(given, mean(counted), relative=1e-5):
-            return f"{why} That is the mean: one stall pulls it."
+        if key == "overhead" and close(given, median(counted) - challenge["floor_seconds"], relative=1e-5):
+            return f"{why} That has the floor taken off: overhead is the thin step as measured."
+        in_one_reading = mean(counted) - LAUNCH_SECONDS * (1 - 1 / len(counted))  # all but one launched meanwhile
+        if close(given, mean(counted), relative=1e-5) or close(given, in_one_reading, relative=1e-5):
+            return f"{why} That is a mean, not a median: one stall pulls it."
         if close(given, min(counted), relative=1e-5):
             return f"{why} That is the quickest call, not the median."
         if cls._read_while_queued(challenge.log):
             return f"{why} The clock was read while work was still in the queue: a clock does not wait. What does?"
         if close(given, median(took or [0.0]), relative=1e-5):
             return f"{why} That has the warm-up in it."
+        if len(took) > 1 + challenge["repeats"]:
+            return (
+                f"{why} {what} was called more often than 1 + repeats: {len(took)} times for "
+                f"repeats={challenge['repeats']}; the last of them are taken as the counted ones."
+            )
         return why
 
     @staticmethod

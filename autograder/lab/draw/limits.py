@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.ticker import LogLocator
 
 from .phases import _attempt, _in_words, _number, _plain_numbers
 from .style import FLOOR, GUESS, axes, course_style, show
@@ -22,6 +23,18 @@ __all__ = ["ceilings", "floors", "forwards", "layer_map", "operations_per_token"
 BLUE, ORANGE, GREEN, PALE, GREY = "#0072B2", "#D55E00", "#009E73", "#56B4E9", "#999999"
 SERIES = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), ("#222222", "D"))
 NEAR = {"textcoords": "offset points", "fontsize": 8.5}
+BELOW = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2, "fontsize": 9}
+"""A legend under the axes, where it hides neither a point nor a line."""
+PARTS = {
+    "measured": BLUE,
+    "the whole step": BLUE,
+    "floor": PALE,
+    "its bytes / bandwidth": PALE,
+    "its products alone": "#F0C987",
+    "overhead": GREEN,
+    "same depth, tiny matrices": GREEN,
+}
+"""What explains a step's time, in the order of the bars: one quantity has one colour in lesson and assignment."""
 BATCHES = tuple(2**power for power in range(13))
 
 Work = tuple[float, float, float]
@@ -121,7 +134,7 @@ def roofline(
     guess: operations per byte, and the share of the roof guessed for it.
     """
     figure, ax = axes(title, x="operations per byte", y="billion operations per second", log_x=True, log_y=True)
-    figure.set_figheight(4.8)
+    figure.set_figheight(5.4)
     ridge = operations / machine.bandwidth
     points = {name: _points(works) for name, works in series.items()}
     left = 0.5 * min(x for xs, _ in points.values() for x in xs)
@@ -135,11 +148,11 @@ def roofline(
     for (name, (px, py)), (color, marker) in zip(points.items(), SERIES, strict=False):
         ax.plot(px, py, color=color, marker="", alpha=0.3)
         ax.plot(px, py, color=color, marker=marker, linestyle="", label=name)
-        if max(px) < 1.05 * min(px):  # above one another: one label for all, over the highest
-            ax.annotate(", ".join(series[name]), (px[0], max(py)), (0, 8), **NEAR, color=color, ha="center")
-            continue
-        for label, x, y in zip(series[name], px, py, strict=True):
-            ax.annotate(label, (x, y), (6, -11), **NEAR, color=color)
+        stacked = max(px) < 1.05 * min(px)  # above one another: labels right and left of them in turn
+        for rank, (y, x, label) in enumerate(sorted(zip(py, px, series[name], strict=True))):
+            side = -1 if stacked and rank % 2 else 1
+            place = (6 * side, -3 if stacked else -11)
+            ax.annotate(label, (x, y), place, **NEAR, color=color, ha="left" if side > 0 else "right")
     if guess:
         x, share = guess
         ax.plot([x], [share * min(x * machine.bandwidth, operations) / 1e9], **GUESS, label="your guess")
@@ -147,7 +160,7 @@ def roofline(
     ax.set(xlim=(left, right), ylim=(0.4 * min(lowest, roof[0]), 3 * operations / 1e9))
     _plain_log_ticks(ax)
     _plain_numbers(ax.yaxis)
-    ax.legend(fontsize=9, loc="lower right", frameon=True, framealpha=0.9, edgecolor="none")
+    ax.legend(**BELOW)
     told = [
         f"{name}: " + ", ".join(f"{label} {y:.3g} at {x:.2g}" for label, x, y in zip(series[name], *pts, strict=True))
         for name, pts in points.items()
@@ -179,8 +192,8 @@ def forwards(
     floor: rows -> (seconds of the bytes, seconds of the operations). guess: rows, and seconds guessed for thin.
     """
     title = "One forward, and the three things that can set its time"
-    figure, ax = axes(title, x="rows in the forward (tokens of all requests)", y="milliseconds", log_x=True, log_y=True)
-    figure.set_figheight(4.8)
+    figure, ax = axes(title, x="rows in the forward, tokens of all requests", y="milliseconds", log_x=True, log_y=True)
+    figure.set_figheight(5.4)
     rows = sorted({row for curve in measured.values() for row in curve})
     xs = np.geomspace(rows[0], rows[-1], 100)
     reading, computing = (np.array([1e3 * floor(x)[which] for x in xs]) for which in (0, 1))
@@ -196,7 +209,7 @@ def forwards(
     ax.minorticks_off()
     for axis in (ax.xaxis, ax.yaxis):
         _plain_numbers(axis)
-    ax.legend(fontsize=9)
+    ax.legend(**BELOW)
     ends = [f"{name} from {_ms(min(curve.values()))} to {_ms(max(curve.values()))}" for name, curve in measured.items()]
     show(
         figure,
@@ -209,25 +222,24 @@ def forwards(
 def step_parts(parts: Mapping[str, float], *, guess: tuple[str, float] | None = None) -> None:
     """Seconds of a step and of what could explain it, one bar each: they are compared, not added.
 
-    parts: name -> seconds, the whole step first. guess: a part, and the seconds guessed for it. A dict that does not
-    hold numbers is told in words.
+    parts: name, one of PARTS, -> seconds. guess: a part, and the seconds guessed for it. A dict that does not hold
+    numbers, the whole step among them, is told in words.
     """
-    seconds = {name: _number(value) for name, value in parts.items()} if isinstance(parts, Mapping) else {}
-    if not seconds or None in seconds.values():
+    seconds = {name: _number(parts[name]) for name in PARTS if name in parts} if isinstance(parts, Mapping) else {}
+    if PARTS.get(next(iter(seconds), "")) != BLUE or None in seconds.values():
         print(f"Nothing to draw: {str(parts)[:100]}")
         return
     whole = next(iter(seconds.values())) or 1.0
     figure, ax = axes("A decode step, and what could explain it", x="milliseconds", y="")
     figure.set_figheight(1.3 + 0.5 * len(seconds))
-    colors = [BLUE, *(PALE, "#F0C987")[: len(seconds) - 2], *[GREEN] * len(seconds)]  # the last bar is overhead's
     for row, (name, value) in enumerate(seconds.items()):
-        ax.barh(row, 1e3 * value, height=0.6, color=colors[row], edgecolor="#444444")
+        ax.barh(row, 1e3 * value, height=0.6, color=PARTS[name], edgecolor="#444444")
         share = "" if row == 0 else f", {value / whole:.0%} of the step"
         right = max(value, guess[1] if guess and guess[0] == name else 0, 0)  # of the bar, and of the guess
         ax.annotate(f"{_ms(value)}{share}", (1e3 * right, row), (9, 0), textcoords="offset points", va="center")
     if guess:
         ax.plot([1e3 * guess[1]], [list(seconds).index(guess[0])], **GUESS, label="your guess")
-        ax.legend(loc="lower right", fontsize=9)
+        ax.legend(loc="lower right", bbox_to_anchor=(1, 1), fontsize=9)
     ax.set_yticks(range(len(seconds)), list(seconds))
     ax.set_ylim(len(seconds) - 0.4, -0.6)
     ax.set_xlim(0, 1.35e3 * max(*seconds.values(), guess[1] if guess else 0, 1e-9))
@@ -284,12 +296,15 @@ def per_model(function: Callable, configs: Mapping[str, Any], *args, unit: str, 
     bars = [value / scale for value in values.values()]
     ax.barh(range(len(bars)), bars, height=0.6, color=BLUE)
     for row, value in enumerate(bars):
-        ax.annotate(f"{value:.4g}", (max(value, 0), row), (4, 0), textcoords="offset points", va="center", fontsize=9)
+        ax.annotate(_digits(value), (max(value, 0), row), (4, 0), textcoords="offset points", va="center", fontsize=9)
     ax.set_yticks(range(len(bars)), list(values))
     ax.set_ylim(len(bars) - 0.4, -0.6)
     ax.set_xlim(min(0, *bars), 1.15 * max(*bars, 1e-9))
     ax.grid(visible=False, axis="y")
-    show(figure, f"{unit}: " + ", ".join(f"{name} {value:.4g}" for name, value in zip(values, bars, strict=True)) + ".")
+    show(
+        figure,
+        f"{unit}: " + ", ".join(f"{name} {_digits(value)}" for name, value in zip(values, bars, strict=True)) + ".",
+    )
 
 
 @course_style()
@@ -352,6 +367,7 @@ def floors(
         ax.plot(list(step), [1e3 * s for s in step.values()], color=color, marker=marker, label=words)
         told.append(f"{words}: from {_ms(step[1])} to {_ms(step[BATCHES[-1]])}")
     ax.set_xticks(BATCHES[::2], BATCHES[::2])
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     for axis in (ax.xaxis, ax.yaxis):
         _plain_numbers(axis)
     ax.legend()
@@ -359,5 +375,9 @@ def floors(
 
 
 def _ms(seconds: float) -> str:
-    value = 1e3 * seconds
-    return f"{value:,.0f} ms" if abs(value) >= 100 else f"{value:.3g} ms"
+    return f"{_digits(1e3 * seconds)} ms"
+
+
+def _digits(value: float) -> str:
+    """A number in three digits, or in all before the point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

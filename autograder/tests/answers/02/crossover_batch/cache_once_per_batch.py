@@ -1,5 +1,5 @@
 """wrong: the cache of one request, whatever the batch
-points: 2
+points: 1
 message: bytes of its own
 """
 import math

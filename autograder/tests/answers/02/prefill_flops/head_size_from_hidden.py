@@ -1,5 +1,5 @@
 """wrong: the head size is hidden / heads, whatever the config says
-points: 2
+points: 1
 message: head size of its own
 """
 def head_dim_of(config):
