@@ -41,7 +41,8 @@ def main(fd: int) -> None:
     control = socket.socket(fileno=fd)
     greeting = receive(control)
     _prctl(PR_SET_DUMPABLE, 0)  # so that no worker reads or writes the memory of its bench
-    _keep_orphans()
+    if not greeting["walled"]:  # where they are, process 1 collects orphans
+        _keep_orphans()
     for name, most in greeting["limits"].items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
     try:

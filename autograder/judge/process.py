@@ -284,6 +284,7 @@ class Bench:
         )
         self._greeting = {
             "preload": list(preload),
+            "walled": walled,
             "limits": LIMITS if walled else {},
             "compile_cache": str(lab.setup.compile_cache()),
             "scratch": self._scratch,
