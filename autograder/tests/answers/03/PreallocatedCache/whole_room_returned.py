@@ -1,6 +1,6 @@
 """wrong: returns the empty places too
 points: 1
-message: empty places
+message: attends to all of them, empty places
 """
 import torch
 
