@@ -317,8 +317,8 @@ def _why_logits(challenge, answer) -> str | None:
     if isinstance(answer, dict):
         layer, given, held = answer["strange"]
         return (
-            f"layer {layer} gave back {given} tokens where {held} are held, and the model attends to all of them, "
-            "whatever lies there (as above)."
+            f"layer {layer} gave back {given} tokens where {held} are held, and the model attends to what append gives "
+            "back, no more and no less (as above)."
         )
     model = lab.load_model("shape:tiny", dtype=torch.float32, seed=challenge["seed"])
     cache, before = lab.new_cache(model), 0
@@ -839,24 +839,25 @@ def _configuration(rng, tied: bool) -> dict:
 
 
 def _telling(rng, tied: bool) -> dict:
-    """A configuration and options of max_users to which every known mistake gives a number of users of its own."""
+    """A configuration and options of max_users where every known mistake, and two, give numbers of their own."""
     while True:
         config = _configuration(rng, tied)
         options = _options(rng, config, users=int(rng.integers(200, 600)) + 0.6)
-        exact, mistaken = _users(config, **options), _mistaken(config, options)
-        single = [math.floor(users) for mistakes, users in mistaken.items() if len(mistakes) == 1]
-        double = {math.floor(users) for mistakes, users in mistaken.items() if len(mistakes) == 2}
-        if len({math.floor(exact), math.ceil(exact), *single}) == 2 + len(single) and double.isdisjoint(single):
+        exact = _users(config, **options)
+        told = [math.floor(exact), math.ceil(exact), *map(math.floor, _mistaken(config, options).values())]
+        if len(set(told)) == len(told):
             return {"config": config, "options": options}
 
 
 def _mistaken(config: dict, options: dict) -> dict[tuple[str, ...], float]:
-    """Users, not rounded, by each known mistake and then by each pair of them, where that changes anything."""
-    users: dict[tuple[str, ...], float] = {}
-    for made in (*combinations(USER_MISTAKES, 1), *combinations(USER_MISTAKES, 2)):
-        given = _users(config, **options, mistakes=made)
-        if given not in (_users(config, **options), *users.values()):
-            users[made] = given
+    """Users, not rounded, by each known mistake and by each pair of them that gives yet another number."""
+    exact = _users(config, **options)
+    single = {(made,): _users(config, **options, mistakes=(made,)) for made in USER_MISTAKES}
+    users = {made: given for made, given in single.items() if given != exact}
+    for pair in combinations(USER_MISTAKES, 2):
+        given = _users(config, **options, mistakes=pair)
+        if given not in (exact, *users.values()):
+            users[pair] = given
     return users
 
 

@@ -1,6 +1,6 @@
 """wrong: returns the empty places too
 points: 1
-message: attends to all of them, empty places
+message: layer 0 gave back 24 tokens
 """
 import torch
 
