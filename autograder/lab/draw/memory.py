@@ -389,16 +389,16 @@ def request_bill(request_seconds: Callable, config: Any, machine: Any, **options
     figure, ax = axes(
         "What one request costs, at the floor", x="requests in the batch", y="machine-seconds", log_x=True, log_y=True
     )
-    for phase, name, color, marker in ((0, "prefill", ORANGE, "s"), (1, "decode", BLUE, "o")):
+    for phase, name, color, marker, above in ((0, "prefill", ORANGE, "s", -16), (1, "decode", BLUE, "o", 8)):
         ax.plot(batches, seconds[:, phase], color=color, marker=marker, label=name)
         for end in (0, -1):
             where = (batches[end], seconds[end, phase])
-            ax.annotate(f"{where[1]:.3g} s", where, (0, 8), textcoords="offset points", ha="center", color=color)
-    ax.axhline(own, **FLOOR, label="floor: reading one request's own cache")
+            ax.annotate(f"{where[1]:.3g} s", where, (0, above), textcoords="offset points", ha="center", color=color)
+    ax.axhline(own, **FLOOR, label="decode: reading one's own cache")
     ax.set_xticks(batches, batches)
     ax.set(
         xlim=(0.75, 1.4 * batches[-1]),
-        ylim=(seconds[seconds > 0].min(initial=own) / 1.8, seconds.max(initial=own) * 1.8),
+        ylim=(seconds[seconds > 0].min(initial=own) / 2.2, seconds.max(initial=own) * 1.8),
     )
     ax.minorticks_off()
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
