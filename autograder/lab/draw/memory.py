@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from .phases import _attempt, _number
 from .style import FLOOR, GUESS, axes, course_style, show
@@ -28,7 +29,7 @@ __all__ = [
     "users_in_memory",
 ]
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#BBBBBB"
+BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#785EF0", "#BBBBBB"
 Fed = Sequence[tuple[int, int]]
 """Per forward: the position of its first token and how many tokens it carried."""
 
@@ -71,19 +72,27 @@ def recomputed(without: Fed, kept: Fed, guess: float | None = None) -> None:
 @course_style()
 def shared_heads(measured: Mapping[int, float], floors: Mapping[int, float], guess: float | None = None) -> None:
     """One token's attention against key/value heads; guess: how many times quicker the middle is than the first."""
-    figure, ax = axes("One token's attention, all layers", x="key/value heads (log scale)", y="milliseconds")
-    figure.set_figheight(3.6)
     heads = list(measured)
+    ratio = measured[heads[0]] / measured[heads[1]]
+    title = f"One token's attention, all layers: {heads[1]} heads are x {ratio:.1f} quicker than {heads[0]}"
+    figure, ax = axes(title, x="key/value heads (log scale)", y="milliseconds")
+    figure.set_figheight(3.6)
     ax.plot(heads, [1e3 * measured[h] for h in heads], color=BLUE, marker="", alpha=0.3)
     ax.plot(heads, [1e3 * measured[h] for h in heads], "o", color=BLUE, label="measured")
     ax.plot(heads, [1e3 * floors[h] for h in heads], **FLOOR, label="floor: bytes / bandwidth")
     if guess:
-        ax.plot(heads[1:2], [1e3 * measured[heads[0]] / guess], **GUESS, label=f"your guess, x {guess:g}")
+        guessed = 1e3 * measured[heads[0]] / guess
+        ax.plot(heads[1:2] * 2, [1e3 * measured[heads[1]], guessed], color=GUESS["color"], marker="", linewidth=1)
+        ax.plot(heads[1:2], [guessed], **GUESS, label=f"your guess, x {guess:g}")
     ax.set(xscale="log", ylim=(0, 1.35e3 * max(measured.values())), xticks=heads, xticklabels=heads)
     ax.minorticks_off()
     ax.legend(fontsize=9, loc="upper left")
     told = ", ".join(f"{h} heads {1e3 * measured[h]:.1f} ms (floor {1e3 * floors[h]:.1f})" for h in heads)
-    show(figure, f"One token attends in every layer. Key/value heads and time: {told}.")
+    show(
+        figure,
+        f"One token attends in every layer. Key/value heads and time: {told}. "
+        f"{heads[1]} heads are {ratio:.1f} times quicker than {heads[0]}.",
+    )
 
 
 @course_style()
@@ -138,7 +147,7 @@ def users_in_memory(
     ax.text(0.2, limit / 1e9 + 0.5, f"{limit / 1e9:.0f} GB", fontsize=9, color=FLOOR["color"])
     ax.axvline(asked, color=GREY, linewidth=1, zorder=0)
     if guess is not None:
-        ax.plot([guess], [limit / 1e9], **GUESS, label="your guess, first line")
+        ax.plot([guess], [limit / 1e9], **GUESS, label=f"your guess, {next(iter(weights))} weights and cache")
     ax.set(xlim=(0, most), ylim=(0, None), xticks=range(0, most + 1, 4))
     figure.legend(*ax.get_legend_handles_labels(), fontsize=9, ncols=2, loc="outside lower center")
     show(
@@ -165,7 +174,7 @@ def reserved_and_paged(used: Sequence[int], longest: int, page: int, guess: floa
         where = (place, tokens / 1e3)
         right.annotate(f"{sum(used) / tokens:.1%}", where, (0, 3), textcoords="offset points", ha="center")
     if guess:
-        right.plot([2], [guess * totals["reserved"] / 1e3], **GUESS, label="your guess: held")
+        right.plot([2], [guess * totals["reserved"] / 1e3], **GUESS, label=f"your guess: {guess:.0%} held")
         right.legend(fontsize=9, loc="upper left")
     right.set(title="How full is it?", ylabel="thousand tokens", ylim=(0, 1.25 * totals["reserved"] / 1e3))
     right.grid(visible=False, axis="x")
@@ -234,29 +243,34 @@ def cache_slots(PreallocatedCache: Callable, CacheFull: type) -> None:
     if complaint:
         print(complaint)
         return
-    rows, newest = [], 0
+    rows, newest = [], 0  # (step, what came back, complaint, first token that is new)
     for do, n in (("append", 4), ("append", 2), ("crop", 3), ("append", 3), ("append", 4), ("append", 2)):
+        first = newest + 1
         new = torch.arange(newest + 1, newest + n + 1).float().view(1, 1, n, 1).expand(1, 1, n, 4)
         newest += n if do == "append" else 0
         given, complaint = _attempt(_one_step, cache, do, n, new.to(hardware.device()), CacheFull)
-        rows.append((f"{do} {n}", given, complaint))
+        rows.append((f"{do} {n}", given, complaint, first))
         if complaint:
             break
-    figure, ax = axes("What your cache gives back (room for 8)", x="place", y="")
+    figure, ax = axes("What your cache gives back (room for 8, new tokens darker)", x="place", y="")
     figure.set_size_inches(7.5, 0.5 * len(rows) + 1.4)
-    for row, (_, given, complaint) in enumerate(rows):
+    for row, (_, given, complaint, first) in enumerate(rows):
         held = given if isinstance(given, list) else []
+        if held:
+            reserved = {"color": "white", "edgecolor": GREY, "linestyle": ":"}
+            ax.barh([row] * 8, 0.9, left=np.arange(8) + 0.05, height=0.7, **reserved)
         for place, token in enumerate(held):
-            ax.barh(row, 0.9, left=place + 0.05, height=0.7, color=BLUE if token else ORANGE, alpha=0.35)
+            color, alpha = BLUE if token else ORANGE, 0.75 if token >= first else 0.3
+            ax.barh(row, 0.9, left=place + 0.05, height=0.7, color=color, alpha=alpha)
             ax.text(place + 0.5, row, f"{token:g}", ha="center", va="center")
         if not held:
             ax.text(0.1, row, complaint or str(given), va="center", fontsize=9.5, parse_math=False)
-    ax.set(xlim=(0, max(8, *(len(g) for _, g, _ in rows if isinstance(g, list)), 0)), ylim=(len(rows) - 0.5, -0.5))
+    ax.set(xlim=(0, max(8, *(len(g) for _, g, *_ in rows if isinstance(g, list)), 0)), ylim=(len(rows) - 0.5, -0.5))
     ax.set_xticks([place + 0.5 for place in range(8)], range(1, 9))
     ax.set_yticks(range(len(rows)), [name for name, *_ in rows])
     ax.grid(visible=False)
-    told = "; ".join(f"{name}: {complaint or given}" for name, given, complaint in rows)
-    show(figure, f"Tokens are numbered as they come. {told}.")
+    told = "; ".join(f"{name}: {complaint or given}" for name, given, complaint, _ in rows)
+    show(figure, f"Tokens are numbered as they come; new ones are darker, reserved places dotted. {told}.")
 
 
 def _one_step(cache, do: str, n: int, new, CacheFull: type) -> list[float] | str:
@@ -322,16 +336,21 @@ def conversation(
 
 @course_style()
 def room_for_users(max_users: Callable, config: Any, *, memory_bytes: float, reserve_bytes: float) -> None:
-    """Users against context by the learner's `max_users`, for three formats of weights and cache."""
+    """Users against context by the learner's `max_users`, for four formats of weights and cache."""
     contexts = [1024 * 2**i for i in range(8)]
     figure, ax = axes(
         f"Users on {memory_bytes / 1e9:.0f} GB, by your max_users", x="tokens of context each", y="users", log_x=True
     )
     told = []
     for (name, weight, kv), color, marker in zip(
-        (("16-bit weights and cache", 2, 2), ("8-bit weights, 16-bit cache", 1, 2), ("8-bit weights and cache", 1, 1)),
-        (ORANGE, BLUE, GREEN),
-        "so^",
+        (
+            ("16-bit weights and cache", 2, 2),
+            ("8-bit weights, 16-bit cache", 1, 2),
+            ("4.5-bit weights, 16-bit cache", 0.5625, 2),
+            ("8-bit weights and cache", 1, 1),
+        ),
+        (ORANGE, BLUE, PURPLE, GREEN),
+        "soD^",
         strict=True,
     ):
         options = {"bytes_per_weight": weight, "bytes_per_kv": kv, "reserve_bytes": reserve_bytes}
@@ -364,21 +383,32 @@ def request_bill(request_seconds: Callable, config: Any, machine: Any, **options
     except (TypeError, ValueError, AssertionError):
         print(next((complaint for _, complaint in pairs if complaint), f"Nothing to draw: {pairs[0][0]!r}."))
         return
+    row = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * options["bytes_per_kv"]
+    attended = range(options["prompt_tokens"] + 1, options["prompt_tokens"] + options["output_tokens"])
+    own = sum(attended) * row / machine.bandwidth  # which no batch shares
     figure, ax = axes(
         "What one request costs, at the floor", x="requests in the batch", y="machine-seconds", log_x=True, log_y=True
     )
-    for phase, name, color, marker in ((0, "prefill", ORANGE, "s"), (1, "decode", BLUE, "o")):
+    for phase, name, color, marker, above in ((0, "prefill", ORANGE, "s", -16), (1, "decode", BLUE, "o", 8)):
         ax.plot(batches, seconds[:, phase], color=color, marker=marker, label=name)
         for end in (0, -1):
             where = (batches[end], seconds[end, phase])
-            ax.annotate(f"{where[1]:.3g} s", where, (0, 8), textcoords="offset points", ha="center", color=color)
+            ax.annotate(f"{where[1]:.3g} s", where, (0, above), textcoords="offset points", ha="center", color=color)
+    ax.axhline(own, **FLOOR, label="decode: reading one's own cache")
     ax.set_xticks(batches, batches)
-    ax.margins(y=0.15)
+    ax.set(
+        xlim=(0.75, 1.4 * batches[-1]),
+        ylim=(seconds[seconds > 0].min(initial=own) / 2.2, seconds.max(initial=own) * 1.8),
+    )
     ax.minorticks_off()
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.legend(fontsize=9)
     told = "; ".join(f"batch {b}: {p:.3g} + {d:.3g} s" for b, (p, d) in zip(batches, seconds, strict=True))
-    show(figure, f"Machine-seconds of prefill and decode for one request. {told}.")
+    show(
+        figure,
+        f"Machine-seconds of prefill and decode for one request. {told}. Reading its own cache takes {own:.3g} s.",
+    )
 
 
 def _shape(value: Any) -> str:

@@ -1,6 +1,6 @@
 """wrong: append itself moves the length on, so each layer writes behind the one before
 points: 1
-message: layer 1
+message: layer 1 gave back 18 tokens
 """
 import torch
 

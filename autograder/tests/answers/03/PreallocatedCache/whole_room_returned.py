@@ -1,6 +1,6 @@
 """wrong: returns the empty places too
 points: 1
-message: empty places
+message: layer 0 gave back 24 tokens
 """
 import torch
 

@@ -1,4 +1,4 @@
-"""right: the sum over all steps at once, causal pairs, all tokens counted as steps
+"""right: the sum over all steps at once, as arrays
 points: 2
 """
 import numpy as np
@@ -20,10 +20,10 @@ def request_seconds(
     heads, size = config.num_attention_heads, config.head_dim
     kv = 2 * config.num_hidden_layers * config.num_key_value_heads * size * bytes_per_kv
     pair = 4 * config.num_hidden_layers * heads * size
-    at_once = 2 * body * prompt_tokens + 2 * head + pair * prompt_tokens * (prompt_tokens + 1) / 2
+    at_once = 2 * body * prompt_tokens + 2 * head + pair * prompt_tokens**2
     read = (body + head) * bytes_per_weight
     first = max(at_once / machine.operations, (read + kv * prompt_tokens) / machine.bandwidth)
-    contexts = prompt_tokens + np.arange(1, output_tokens + 1)
+    contexts = prompt_tokens + np.arange(1, output_tokens)
     bytes_each = read / batch + kv * contexts
     operations_each = 2 * (body + head) + pair * contexts
     steps = np.maximum(bytes_each / machine.bandwidth, operations_each / machine.operations)
