@@ -48,7 +48,11 @@ out = Console(highlight=False, soft_wrap=True)
 
 
 class Power(Exercise):
-    """The 65th power of a matrix: 64 products, each of which the slow way computes three times."""
+    """The 65th power of a matrix: 64 products, each of which the slow way computes three times.
+
+    On one thread: of two, a busy system may keep both on one core for as long as a process lives, which makes one side
+    slower than another in every comparison.
+    """
 
     RUNG = "the power is right"
     name = "power"
@@ -68,10 +72,16 @@ class Power(Exercise):
 
     @staticmethod
     def run(learner, challenge):
+        import torch
+
+        torch.set_num_threads(1)
         return learner.power(challenge["matrix"]).sum(dim=1)  # [size]
 
     @staticmethod
     def baseline(challenge):
+        import torch
+
+        torch.set_num_threads(1)
         result = matrix = challenge["matrix"]
         for _ in range(64):
             for _ in range(3):

@@ -17,6 +17,7 @@ BLOCK_SECONDS = 0.030
 TRIPLE_SECONDS = 0.6
 WANTED_RATIO, LEAST_RATIO = 2.0, 1.6
 PROBES, PROBE_SECONDS = 3, 0.3  # of a workload: at least so many calls of each arm, and more while there is time
+FEW_CALLS, CALM = 6, 1.25  # calls that make a block; how much longer than the quickest a usual call is in quiet
 FIRST_CALL_FACTOR = 3.0
 FLOOR_FACTOR = 0.8
 
@@ -57,9 +58,16 @@ class Plan:
 
     @classmethod
     def of(cls, workload: dict, seconds: dict[str, list[float]]) -> Plan:
-        """From probes of the course's arms: by the quickest calls, as others make a busy machine's look longer."""
-        base, reference = min(seconds["baseline"]), min(seconds.get("reference", seconds["baseline"]))
-        return cls(workload, math.ceil(BLOCK_SECONDS / reference), int(TRIPLE_SECONDS / (base + 2 * reference)))
+        """From probes of the course's arms: by the quickest calls, as others make a busy machine's look longer.
+
+        Where calls differ a lot, and where few of them would do, blocks are as long as a triple allows, or have a few
+        calls more: one call that was interrupted must not decide a block.
+        """
+        calls = seconds.get("reference", seconds["baseline"])
+        base, reference = min(seconds["baseline"]), min(calls)
+        least, most = math.ceil(BLOCK_SECONDS / reference), int(TRIPLE_SECONDS / (base + 2 * reference))
+        wanted = most if median(calls) > CALM * reference else min(most, FEW_CALLS)
+        return cls(workload, max(least, wanted), most)
 
     def calls_in(self, i: int) -> int:
         """Calls in a block of the i-th triple: twice as many after every look that decided nothing."""
