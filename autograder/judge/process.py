@@ -303,9 +303,11 @@ class Bench:
         with theirs:
             program = [sys.executable, "-I", "-c", BOOTSTRAP, str(theirs.fileno()), entry]
             if self._walled:
-                home = sandbox.start(
-                    program, [theirs.fileno()], sandbox.environment(_added(self._threads)), self._threads
-                )
+                environment = sandbox.environment(_added(self._threads))
+                try:
+                    home = sandbox.start(program, [theirs.fileno()], environment, self._threads)
+                except OSError as error:
+                    raise BenchError(f"learners' code cannot be run here: there is no sandbox ({error})") from None
             else:
                 home = Bare(program, [theirs.fileno()], bench_environment(self._threads))
         _send_program(ours)

@@ -89,12 +89,14 @@ class Slot:
 
 
 class Sandbox:
-    """A running sandbox. `pid` is bubblewrap's own process, `everything()` what runs inside."""
+    """A running sandbox: bubblewrap's own process, below it the namespace's process 1, and what runs inside."""
 
     def __init__(self, slot: Slot, process: subprocess.Popen) -> None:
         self._slot = slot
         self._process = process
         self._init: psutil.Process | None = None
+        self._cheap_enough = 0  # bytes below which no exact count is made
+        self._ended = threading.Event()
         self.uid = slot.uid
 
     @property
@@ -127,26 +129,20 @@ class Sandbox:
             in_processes += sum(_bytes(status, "VmPTE") for status in statuses)
         return in_processes + sum(self._used(folder) for folder in ("tmp", "dev/shm")) + self._in_sockets()
 
-    _cheap_enough = 0
-
     def watch(self, limit: Callable[[], int], overrun: Callable[[], None]) -> None:
         """Call `overrun` whenever more than limit() bytes are in use, until the sandbox ends."""
-        stop = self._watching = threading.Event()
 
         def look() -> None:
-            while not stop.wait(LOOK_SECONDS):
+            while not self._ended.wait(LOOK_SECONDS):
                 self._cheap_enough = limit()
                 if self.memory_bytes() > limit():
                     overrun()
 
         threading.Thread(target=look, daemon=True, name="sandbox-watch").start()
 
-    _watching: threading.Event | None = None
-
     def kill(self) -> None:
         """End process 1, and with it everything in there; wait until it is gone."""
-        if self._watching:
-            self._watching.set()
+        self._ended.set()
         with contextlib.suppress(psutil.Error):
             outer = psutil.Process(self._process.pid)
             outer.suspend()  # so that it starts no process 1 after this has looked for one
@@ -159,21 +155,26 @@ class Sandbox:
                 self._init.wait(timeout=10)
         self._slot.free()
 
+    def files(self) -> Path:
+        """Where this process finds the sandbox's own file system. Raises OSError when the sandbox is gone."""
+        if self.init() is None:
+            raise ProcessLookupError("the sandbox is gone")
+        return Path("/proc", str(self.init().pid), "root")
+
     def _inside(self, file: str) -> Iterator[str]:
         """That file of /proc for every process inside."""
-        proc = Path(f"/proc/{self.init().pid}/root/proc") if self.init() else None
         try:
-            numbers = [name for name in os.listdir(proc) if name.isdigit()] if proc else []
+            processes = [path for path in (self.files() / "proc").iterdir() if path.name.isdigit()]
         except OSError:
             return
-        for number in numbers:
+        for process in processes:
             with contextlib.suppress(OSError):
-                yield (proc / number / file).read_text("utf-8")
+                yield (process / file).read_text("utf-8")
 
     def _used(self, folder: str) -> int:
         try:
-            usage = os.statvfs(f"/proc/{self.init().pid}/root/{folder}")
-        except (OSError, AttributeError):
+            usage = os.statvfs(self.files() / folder)
+        except OSError:
             return 0
         files = usage.f_files - usage.f_ffree
         return (usage.f_blocks - usage.f_bfree) * usage.f_frsize + files * FILE_BYTES
@@ -181,8 +182,8 @@ class Sandbox:
     def _in_sockets(self) -> int:
         """What its local sockets can hold at most."""
         try:
-            return Path(f"/proc/{self.init().pid}/net/unix").read_bytes().count(b"\n") * SOCKET_BYTES
-        except (OSError, AttributeError):
+            return (self.files().parent / "net/unix").read_bytes().count(b"\n") * SOCKET_BYTES
+        except OSError:
             return 0
 
 

@@ -20,7 +20,7 @@ import autograder
 from autograder import lab
 from autograder.exercise import Challenge, Exercise, Raised, Rung
 from autograder.judge import Cell, Judge, TierError, sandbox
-from autograder.judge.process import Bench, Died
+from autograder.judge.process import Bench, BenchError, Died
 from autograder.tests.processes import still_running
 
 pytestmark = [pytest.mark.cheats, pytest.mark.skipif(sys.platform != "linux", reason="sandboxes need Linux")]
@@ -132,9 +132,10 @@ def package_files(room: str) -> list[Path]:
 def test_files_of_the_machine_and_of_others_are_not_there(probe, tmp_path):
     (tmp_path / "another_submission.ipynb").write_text("{}")
     (tmp_path / "another_submission.ipynb").chmod(0o644)
-    secrets = ["/etc/shadow", "/etc/passwd", "/etc/hostname", "/root/.bashrc", "/home", "/var", "/run", "/boot", "/mnt",
-               str(REPOSITORY / "source"), str(REPOSITORY / "gradebook.db"), str(REPOSITORY / ".git"),
-               str(tmp_path), "/proc/1/root/etc/shadow", "/proc/1/root/var"]  # fmt: skip
+    secrets = ["/etc/shadow", "/etc/passwd", "/etc/hostname", "/home", "/var", "/run", "/boot", "/mnt"]
+    secrets += [str(REPOSITORY / name) for name in ("source", "gradebook.db", ".git")]
+    secrets += [str(tmp_path), str(Path.home() / ".profile")]
+    secrets += [f"/proc/1/{path}" for path in ("root/etc/shadow", "root/var")]
     source = f"""
     import os
     def probe():
@@ -525,6 +526,12 @@ def test_each_bench_has_a_compile_cache_of_its_own(probe, neighbour):
 
 
 # where it cannot work
+
+
+def test_where_all_places_are_taken_nobody_gets_a_mark_for_it(monkeypatch):
+    monkeypatch.setattr(sandbox, "SLOTS", 0)
+    with Judge(tier="sandbox") as judge, pytest.raises(BenchError, match="there is no sandbox"):
+        judge.judge(Answer(), [Cell("def answer(x): return x", "a", 1)])
 
 
 def test_where_bubblewrap_is_missing_the_tier_is_refused_in_a_sentence(monkeypatch):
