@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -983,12 +984,13 @@ class RequestSeconds(Exercise):
         )
         if close(pair[phase], expected[1 - phase], relative=self.tolerance):
             return why + " The two are swapped: the pair is (prefill_s, decode_s)."
+        known = []  # (how far off what a mistake gives, what to say of it); the first of two that give the same
         for (mistaken, mistake), meaning in REQUEST_MISTAKES.items():
             value = _request(challenge, mistake)[phase]
-            known = mistaken == phase and not close(value, expected[phase], relative=self.tolerance)
-            if known and close(pair[phase], value, relative=0.01):
-                return f"{why} {meaning}"
-        return why
+            if mistaken == phase and not close(value, expected[phase], relative=self.tolerance):
+                known.append((round(abs(pair[phase] / value - 1), 6), meaning))
+        off, likely = min(known, key=itemgetter(0))
+        return f"{why} {likely}" if off < 0.01 else why
 
 
 PREFILL, DECODE = 0, 1

@@ -11,6 +11,7 @@ import contextlib
 import copy
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -521,7 +522,7 @@ FLOODS = {
         "    call, c = message({'call': 'x', 'args': [], 'kwargs': {}}), channel()\n"
         "    def drain():\n        while True: os.read(c.fileno(), 1 << 20)\n"
         "    threading.Thread(target=drain, daemon=True).start()\n    while True: c.sendall(call * 500)",
-        "did not finish within",
+        "did not finish within|carried more than 16 MB",  # whichever this machine reaches first
     ),
     "one byte at a time": (
         "    for byte in message(VERDICT) * 99:\n        channel().sendall(bytes([byte])); time.sleep(0.1)",
@@ -557,7 +558,7 @@ def test_whatever_a_worker_sends_ends_in_time_with_a_reason(judged, flood):
     at_load = flood.startswith("a million")
     source = f"def secret(given):\n{body}" if not at_load else f"def take_over():\n{body}\nsecret = take_over()"
     verdict = judged(Quick("x"), CHANNEL + source)
-    assert verdict.points == 0 and reason in told(verdict), told(verdict)
+    assert verdict.points == 0 and re.search(reason, told(verdict)), told(verdict)
 
 
 def test_a_sender_that_never_pauses_is_late_all_the_same():
@@ -917,6 +918,7 @@ def racing(request):
         yield judge
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("cheat", RACES)
 def test_a_race_is_won_only_by_running(racing, tmp_path, cheat):
     source, exercise, points, outcome, reason = RACES[cheat]
@@ -954,6 +956,7 @@ def generate_timed(model, prompt_ids, new_tokens, *, sync, clock):
 """
 
 
+@pytest.mark.alone
 def test_j_forged_counts_of_a_real_model_are_contradicted_by_the_clock(racing, tmp_path):
     verdict = racing.judge(chapters.find("generate_timed"), handed_in(tmp_path, "generate_timed", FORGED_COUNTS))
     if verdict.speed["measurable"] is False:
