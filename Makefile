@@ -16,8 +16,12 @@ setup: .venv/.installed
 lab: setup
 	@$(PY) -m autograder.cli lab
 
+# Tests that measure have the cores to themselves; the others share them, file by file.
 test: .venv/.installed-for-tests setup
-	@$(PY) -m pytest
+	@status=0; \
+	$(PY) -m pytest -m "not alone" -n logical --maxprocesses 4 --dist loadfile || status=1; \
+	$(PY) -m pytest -m alone || status=1; \
+	exit $$status
 
 lint: .venv/.installed-for-tests
 	@$(PY) -m autograder.cli verify --quick

@@ -16,6 +16,7 @@ import pytest
 _seconds: dict[str, float] = defaultdict(float)
 _run = f"tests-{os.getpid()}"
 _mounts_before: set[str] = set()
+_left: list[str] = []
 _others = {"pytest-of-", "torchinductor_", "matplotlib-", "node-compile-cache"}  # of tools that keep such folders
 
 
@@ -46,12 +47,16 @@ def pytest_sessionfinish(session, exitstatus):
     until = time.monotonic() + 10
     while (left := _left_behind()) and time.monotonic() < until:
         time.sleep(0.2)
-    session.config.stash[_left] = left
-    if left and exitstatus == 0:
+    if hasattr(session.config, "workeroutput"):  # one of several processes that share the tests
+        session.config.workeroutput["left"] = left
+    _left.extend(left)
+    if _left and exitstatus == 0:
         session.exitstatus = 1
 
 
-_left = pytest.StashKey[list[str]]()
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    _left.extend(getattr(node, "workeroutput", {}).get("left", []))
 
 
 def _left_behind() -> list[str]:
@@ -75,8 +80,8 @@ def _mounts() -> set[str]:
     return set(path.read_text().splitlines()) if path.exists() else set()
 
 
-def pytest_terminal_summary(terminalreporter, config):
-    for what in config.stash.get(_left, []):
+def pytest_terminal_summary(terminalreporter):
+    for what in _left:
         terminalreporter.write_line(f"left behind: {what}", red=True)
     terminalreporter.section("seconds per group")
     for group, seconds in sorted(_seconds.items(), key=lambda item: -item[1]):

@@ -10,7 +10,7 @@ from autograder.exercise import Challenge, Exercise, Rung
 from autograder.judge import Cell, Judge, report_html, report_png, report_text
 from autograder.judge.measuring import Measurement, Plan
 
-pytestmark = pytest.mark.speed_rule
+pytestmark = [pytest.mark.speed_rule, pytest.mark.alone]
 
 
 class SumTo(Exercise):

@@ -44,6 +44,7 @@ def printed(cell) -> dict:
     return json.loads("".join(o["text"] for o in cell.outputs if o.get("name") == "stdout"))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("path", [p for p in LESSONS if not p.name.startswith("01")], ids=lambda p: p.stem)
 def test_a_lesson_runs_quietly_and_describes_every_figure(path, tmp_path):
     cells, seconds = executed(path, tmp_path)
@@ -54,6 +55,7 @@ def test_a_lesson_runs_quietly_and_describes_every_figure(path, tmp_path):
             assert len(output["data"]["text/plain"]) > 40, "a figure without a description"
 
 
+@pytest.mark.alone
 def test_the_sweep_of_chapter_01_shows_the_split(tmp_path):
     ask = (
         "import json; print(json.dumps({'measured': measured, 'floors': floors(lengths), "
@@ -77,6 +79,7 @@ def test_the_sweep_of_chapter_01_shows_the_split(tmp_path):
         assert later < 2 and first > 8 * later, f"each further token grew {later:.2f} times"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("slug", chapters.SLUGS)
 def test_an_assignment_with_solutions_runs_and_checks_itself(slug, tmp_path):
     cells, _ = executed(ROOT / f"source/{slug}/{slug}.ipynb", tmp_path)

@@ -13,7 +13,7 @@ from autograder.course import prove_speed
 from autograder.course.prove_speed import ANSWERS, busy_cores, kept, prove, write
 from autograder.lab import hardware
 
-pytestmark = pytest.mark.speed_rule
+pytestmark = [pytest.mark.speed_rule, pytest.mark.alone]
 
 
 def runs(kind: str, *shares: float, reference_ratio: float | None = 2.8) -> list[dict]:
