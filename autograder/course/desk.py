@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from autograder import chapters
-from autograder.course import progress
+from autograder.course import built, progress
 from autograder.course.reference import references, source_notebook
 from autograder.exercise import MarkScheme
 from autograder.judge import Cell, Judge, Verdict, report_html, report_text
@@ -57,6 +57,7 @@ def judged(judge: Judge, request: dict) -> Verdict:
         verdict.note = f"{verdict.note}\n{warning}" if verdict.note else warning
     if progress.counts_as_learning(Path(request["folder"])):
         progress.record_verdict(verdict)
+        built.keep(exercise, verdict, cells)
     return verdict
 
 

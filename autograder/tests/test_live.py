@@ -65,6 +65,7 @@ def test_a_learner_meets_the_stub_then_a_message_then_full_marks(run, tmp_path):
     assert float(shown(again).split("took ")[1]) < 10
     assert "5 of 20" in shown(bars)
     assert json.loads((tmp_path / "progress.json").read_text())["latency_metrics"]["points"] == 5
+    assert "def latency_metrics" in (tmp_path / "built" / "latency_metrics.py").read_text()
 
 
 def test_names_of_the_course_may_be_taken_over(run):
