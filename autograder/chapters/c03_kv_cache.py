@@ -952,7 +952,7 @@ class RequestSeconds(Exercise):
             }
 
         yield asked((700, 1000), (3000, 5000), (24, 40), (250, 350))  # a GPU: bytes bound its decode
-        yield asked((700, 1000), (3000, 5000), (24, 40), (4, 8))  # a CPU: operations do
+        yield asked((3000, 4000), (3000, 5000), (24, 40), (4, 8))  # a CPU: operations do, a fifth of them attention
         yield asked((16, 40), (40, 80), (1, 2), (250, 350))  # a prompt too short to be bound by operations
         yield asked((20_000, 30_000), (2, 9), (8, 16), (4, 8))  # attention weighs, and one step more is seen
 
