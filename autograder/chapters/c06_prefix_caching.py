@@ -148,8 +148,7 @@ def _why_chain(given) -> str | None:
                 "two prompts begin with the same three blocks and end differently, and you gave these blocks different "
                 "hashes. A block can only be found again if its hash ignores what comes after it."
             )
-    behind, alone, again = (given[name] for name in ("behind another", "alone", "again and again"))
-    if base[1] in (_hash(behind, 1), _hash(alone, 0)) or len(set(again)) < len(again):
+    if base[1] in (_hash(given["behind another"], 1), _hash(given["alone"], 0)):
         return (
             "the same tokens behind another block, or none, got the same hash. Their keys and values differ, for "
             "each token has attended to all before it. What is the hash of the parent for?"
@@ -160,6 +159,8 @@ def _why_chain(given) -> str | None:
             f"the first token of the prompt was changed, and only the hashes of blocks {[i + 1 for i in changed]} of "
             "3 did. What everything before a block was can reach its hash through its parent's hash."
         )
+    if len(set(given["again and again"])) < 3:
+        return "one block three times in a row has three pasts, and yours has fewer hashes."
     return None
 
 
@@ -302,13 +303,13 @@ class PrefixCache(Exercise):
                         return {"instead": step["found"]["instead"]}
                 results.append(steps)
                 del store
-        gc.unfreeze()
         return {"results": results}
 
     def verify(self, challenge, answer):
         (rung,) = challenge.decides
         if "instead" in answer:
-            why = f"match returns a DynamicCache, an empty one if nothing is found; yours gave {describe(answer['instead'])}."
+            given = describe(answer["instead"])
+            why = f"match returns a DynamicCache, an empty one if nothing is found; yours gave {given}."
             yield Rung(rung, False, why)
             return
         for script, steps in zip(challenge["scripts"], answer["results"], strict=True):
@@ -449,6 +450,7 @@ def _evicting_scripts(rng) -> list[dict]:
     return [
         script("room", 3, "+ABC ?ABC"),
         script("full", 3, "+ABC +D ?D ?ABC"),
+        script("oldest", 2, "+A +B +C ?C ?A ?B"),
         script("matched", 2, "+A +B ?A +C ?A ?B ?C"),
         script("inserted again", 2, "+A +B +A +C ?A ?B ?C"),
         script("leaf", 3, "+AB +AC ?AB +D ?AB ?AC ?D"),
@@ -551,9 +553,7 @@ def _why_other(name: str, found: int, expected: int, step, script, shape) -> str
                 "another text."
             )
         case "mismatch" if more:
-            return (
-                " After the first block that is not stored nothing more can be used: what stands behind it has changed."
-            )
+            return " After the first block that is not stored nothing more can be used: its past is another one."
         case "longest" | "branches" | "empty" if more:
             return " Only full blocks of this very beginning can be found."
         case "generates" | "inserted" if more:
@@ -572,7 +572,7 @@ def _why_other(name: str, found: int, expected: int, step, script, shape) -> str
             return " A match is a use: the blocks it found are not the oldest any more."
         case "inserted again":
             return " An insert is a use of all blocks on its path, of those that were there before as well."
-        case "leaf":
+        case "leaf" | "oldest":
             return " Of the blocks without a stored child the one used least recently goes, and only that."
         case "own path":
             return (
@@ -611,7 +611,8 @@ def _why_states(op: dict, layers, expected: int, shape) -> str | None:
             if np.array_equal(pair[part], wanted[1 - part]):
                 return f"keys and values are swapped in layer {layer}."
             if pair[part].shape != wanted[part].shape:
-                return f"the {name} of layer {layer} have shape {list(pair[part].shape)}, expected {list(wanted[part].shape)}."
+                shapes = list(pair[part].shape), list(wanted[part].shape)
+                return f"the {name} of layer {layer} have shape {shapes[0]}, expected {shapes[1]}."
             wrong = np.flatnonzero((pair[part] != wanted[part]).any(axis=(0, 1, 3)))
             return f"the {name} of layer {layer} are not those of this text from token {wrong[0]} on."
     return None
@@ -633,12 +634,12 @@ def _why_bytes(script: dict, steps, shape) -> str | None:
         why = f"the bytes of {held:.3g} blocks are held, and there is room for {script['most']}."
         if script["name"] == "views":
             return (
-                f"{_told(script, i)}{why} A slice is a view: it keeps the whole tensor alive that it was cut from, here "
-                "with everything generated after the prompt. What makes a tensor of its own of it?"
+                f"{_told(script, i)}{why} A slice is a view: it keeps the whole tensor alive that it was cut from, "
+                "here with everything generated after the prompt. What makes a tensor of its own of it?"
             )
         return (
-            f"{_told(script, i)}{why} Does anything keep a tensor alive of which a part was to go? Each block needs "
-            "tensors of its own."
+            f"{_told(script, i)}{why} Is more stored than there is room for, or does anything keep a tensor alive of "
+            "which a part was to go? Each block needs tensors of its own."
         )
     return None
 
@@ -841,7 +842,11 @@ class GenerateWithPrefix(Exercise):
         answered = _why_answer(given, challenge["seed"], prompt, n)
         if answered and (moved := _why_positions(seen.fed)):
             return moved
-        return (fed or answered) if rung == self.WHOLE else answered
+        if rung != self.WHOLE:
+            return answered
+        if i and (seen.matched or 0) < len(prompt) - challenge["block"] and not fed:
+            return "it was to be stored as a whole by now. Was it ever inserted?"
+        return fed or answered
 
     workloads = (
         {"shared": 1024, "new": 32},
@@ -1009,6 +1014,11 @@ def _why_fed(seen: _Served, tokens: int, n: int, block: int) -> str | None:
         return f"all {tokens} tokens were prefilled, though {seen.matched} of them were stored."
     if cached and new == tokens:
         return f"the whole prompt went in on top of {cached} cached tokens. What does the cache lack?"
+    if cached >= tokens:
+        return (
+            f"a token went in on top of all {tokens} of the prompt. If it is the prompt's last, it stands in the cache "
+            "twice; if it is a new one, where did its logits come from? Those of an earlier request are not this one's."
+        )
     whole = seen.matched == tokens
     steps = [forward[:2] for forward in seen.fed]
     first = next((i for i, (fed, held) in enumerate(steps) if fed + held >= tokens), len(steps) - 1)
@@ -1032,12 +1042,12 @@ def _why_inserted(seen: _Served, prompt: list[int], block: int) -> str | None:
         return "the prompt was never inserted, so the next request that begins like it prefills all again."
     tokens, length, forwards = seen.inserts[0]
     if list(tokens) != prompt:
-        what = f"{len(tokens)} tokens"
+        what = f"{len(tokens)} token" + "s" * (len(tokens) != 1)
         if list(tokens) == prompt[-len(tokens) :]:
             what += ", the end of the prompt: it is found by its beginning"
         elif list(tokens[: len(prompt)]) == prompt:
             what += ", the prompt and what was generated"
-        return f"inserted were {what}. insert takes all {len(prompt)} tokens of the prompt."
+        return f"insert got {what}. It takes all {len(prompt)} tokens of the prompt."
     if length < len(prompt):
         return f"at insert the cache held {length} tokens, the prompt has {len(prompt)}: its prefill was not over."
     if length > len(prompt) or (forwards and _decoded(seen, len(prompt), forwards)):
@@ -1194,7 +1204,7 @@ def _by(key):
 ORDER_MISTAKES = {
     "p": (
         _by(lambda part: part[2]),
-        "That is sorted by p alone: a short part that rarely changes may stand behind a long one.",
+        "That is sorted by p alone: a long part that changes a little more often may be worth more in front.",
     ),
     "volatile first": (
         _by(lambda part: -part[2]),
@@ -1204,7 +1214,10 @@ ORDER_MISTAKES = {
         _by(lambda part: part[1]),
         "That is the longest first, however often it changes: what stands behind it is lost with it.",
     ),
-    "shortest": (_by(lambda part: -part[1]), "That is the shortest first: the long parts are lost with any of them."),
+    "shortest": (
+        _by(lambda part: -part[1]),
+        "That is the shortest first: the long parts are lost with any of them.",
+    ),
     "n p": (
         _by(lambda part: part[1] * part[2]),
         "That is sorted by tokens x p: what a part gains by standing first; what do those behind it lose by that?",
@@ -1233,9 +1246,10 @@ def _why_parts(parts: Sequence[Part], given) -> str | None:
         return f"return a list of the parts; you returned {describe(given)}."
     names = [_name_of(item) for item in given]
     if not all(isinstance(name, str) for name in names):
-        return f"return the parts as they came, (name, tokens, p_unchanged), in another order; you returned {describe(given)}."
+        return f"return the parts (name, tokens, p_unchanged) in another order; you returned {describe(given)}."
     if sorted(names) != sorted(part[0] for part in parts):
-        return f"{len(parts)} parts came, you returned {len(names)}: {', '.join(names) or 'none'}. Each belongs there once."
+        told = ", ".join(names) or "none"
+        return f"{len(parts)} parts came, you returned {len(names)}: {told}. Each belongs there once."
     return None
 
 
@@ -1263,52 +1277,54 @@ CUT_TIME_TO_FIRST_TOKEN = MarkScheme(
     "cut_time_to_first_token",
     points=(
         SchemePoint(
-            "Shorten: beyond the bend every prompt token that has to be prefilled adds its arithmetic to the wait; said "
+            "Shorten: every prompt token that is prefilled adds its arithmetic to the wait (beyond the bend); said "
             "for traffic whose prompts are long and have little in common.",
-            earns="Each of our users sends another contract of 6000 tokens; nothing is shared, every token is multiplied "
-            "with every weight before the first word, so sending the two relevant pages cuts the wait to a sixth.",
+            earns="Each user sends another contract of 6000 tokens; nothing is shared, every token is multiplied with "
+            "every weight before the first word, so sending the two relevant pages cuts the wait to about a "
+            "sixth.",
             does_not="A shorter prompt gives a lower time to first token.",
         ),
         SchemePoint(
-            "Reuse: keys and values of a beginning depend on nothing behind it, so a shared beginning is prefilled once; "
-            "only for traffic in which it comes first and stays the same, token by token.",
-            earns="Our 1000 tokens of instructions open every request and their keys and values depend on nothing that "
-            "follows, so they are computed once; the date had to move behind them.",
+            "Reuse: keys and values of a beginning depend on nothing behind it, so a shared one is computed once; "
+            "said for traffic in which it comes first and stays the same, token by token.",
+            earns="Our 1000 tokens of instructions open every request, and as their keys and values depend on nothing "
+            "that follows, they are computed once; the date had to move behind them.",
             does_not="With prefix caching the system prompt is cached, which makes the first token much faster.",
         ),
         SchemePoint(
-            "Stream: the first token comes no earlier, but it ends the wait instead of the last one; for readers of long "
-            "answers, not for programs that need the whole answer.",
+            "Stream: the first token comes no earlier, but it ends the wait instead of the last one; for people who "
+            "read, not for programs that need the whole answer.",
             earns="Streaming changes no computation: a reader of a 300-token answer starts after 1.5 s instead of 14; "
             "the nightly job that parses JSON gains nothing.",
             does_not="Streaming the answer reduces the time to first token.",
         ),
         SchemePoint(
-            "Isolate: a short request that arrives behind a long prefill waits for it; chunks or a lane of its own end "
-            "that, and what either costs is said.",
-            earns="Behind a prompt of 8000 tokens the short question waits for all of it; prefilled in chunks of 512 it "
-            "waits for one chunk, and the long request's first token comes later by the questions let in between.",
+            "Isolate: a short request behind a long prefill waits for it; pieces or a lane of its own end that, and "
+            "what either costs is said.",
+            earns="Behind a prompt of 8000 tokens the short question waits for all of it; prefilled in pieces it "
+            "waits for one, and the long request's first token comes later by the questions let in between.",
             does_not="Long and short requests should be separated so that they do not disturb each other.",
         ),
         SchemePoint(
-            "The answer to chapter 01's question revised (the tokens that are *not cached* set the time to first token; a "
-            "further token still reads weights and the whole cache, reused or not), with one number of the learner's own.",
-            earns="I wrote that prompt length sets the first token's time. It is the part of the prompt nobody has "
-            "prefilled: 1056 tokens took 1495 ms cold and 115 ms with 1024 of them cached, and each further token took "
-            "the same after both, for it reads all weights and all 1056 rows either way.",
+            "The answer to chapter 01's question revised: the tokens that are *not kept* set the time to first token, "
+            "while a further token reads weights and the whole cache, reused or not; with one number of their own.",
+            earns="I wrote that prompt length sets the first token's time. It is the part nobody has prefilled: 1056 "
+            "tokens took 1495 ms, and 115 ms with 1024 of them kept; a further token took the same after both, "
+            "for it reads all weights and all 1056 rows either way.",
             does_not="As I said in chapter 01, prefill is compute-bound and decode is memory-bound.",
         ),
     ),
     samples=(
         Sample(
-            "Our help desk has 1000 tokens of instructions before each 30-token question. Keys and values of a beginning "
-            "do not depend on what follows, so I would keep them and move the user's name and the date to the end: 1495 "
-            "ms cold, 115 ms with 1024 tokens cached. Contracts that customers paste in are new every time; there every "
-            "token must be multiplied through, so only sending fewer helps. They also block others: a question behind "
-            "8000 tokens waits for all of them, so I would prefill in chunks, which costs the contract's sender a little "
-            "for each question let in. Streaming computes nothing sooner, but readers wait for the first word instead of "
-            "the last; our JSON export gains nothing. My answer to 01 becomes: the tokens that are not cached set the "
-            "time to first token; a further token reads all weights and the whole cache as before.",
+            "Our help desk has 1000 tokens of instructions before each 30-token question. Keys and values of a "
+            "beginning do not depend on what follows, so I would keep them, and move name and date behind them: 1495 "
+            "ms without, 115 ms with 1024 tokens kept. Contracts that customers paste in are new every time; there "
+            "every token is multiplied through all weights first, and only sending fewer helps. They also block "
+            "others: a question behind 8000 tokens waits for all of them, so I would prefill in pieces, and the "
+            "contract's sender waits a little longer for each question let in. Streaming computes nothing sooner, but "
+            "a reader's wait ends with the first word instead of the last; our JSON export gains nothing. My answer "
+            "to 01 becomes: the tokens nobody has prefilled set the time to first token; a further token reads all "
+            "weights and the whole cache as before.",
             awarded=(True, True, True, True, True),
             why="Each lever has its cause, its traffic and its limit; the revision says what is different, with a "
             "measured pair of numbers.",
@@ -1317,13 +1333,12 @@ CUT_TIME_TO_FIRST_TOKEN = MarkScheme(
             "There are four ways. First, shorten the prompt, because prefill is compute-bound. Second, use prefix "
             "caching: the keys and values of the system prompt do not depend on the user's question, so if the system "
             "prompt always comes first and unchanged they can be reused; in my measurement the time fell from 1495 to "
-            "115 ms. Third, stream the tokens, so the user sees the first token earlier. Fourth, put long requests into "
-            "a separate queue so that short ones are not blocked by them. All in all, time to first token depends on "
-            "the prompt length, and time per token does not.",
+            "115 ms. Third, stream the tokens, so the user sees the first token earlier. Fourth, put long requests "
+            "into a separate queue so that short ones are not blocked by them. All in all, time to first token "
+            "depends on the prompt length, and time per token does not.",
             awarded=(False, True, False, False, False),
-            why="1: no traffic, and a term for a cause. 3: the token is not seen earlier than without, the wait ends "
-            "earlier. 4: nothing on what it costs. 5: the old answer, although the number shows that it is not the "
-            "length.",
+            why="1: no traffic, and a term for a cause. 3: the first token is seen no earlier, the wait ends earlier. "
+            "4: nothing on what it costs. 5: the old answer, although the number shows that it is not the length.",
         ),
     ),
 )

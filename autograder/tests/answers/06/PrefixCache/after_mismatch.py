@@ -1,5 +1,5 @@
 """wrong: goes on looking after the first block that is not there
-points: 4
+points: 3
 message: after the first block that is not stored
 """
 import torch

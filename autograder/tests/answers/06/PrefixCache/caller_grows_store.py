@@ -1,5 +1,5 @@
 """wrong: whole caches are kept and handed out, so the caller's generation grows the store
-points: 2
+points: 3
 message: that was the store itself
 """
 from transformers import DynamicCache

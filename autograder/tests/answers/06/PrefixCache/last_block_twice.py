@@ -1,5 +1,5 @@
 """wrong: the tokens behind the last full block are stored as a block too
-points: 2
+points: 3
 message: only full blocks
 """
 import torch

@@ -1,5 +1,5 @@
 """wrong: the budget is not looked at
-points: 5
+points: 4
 message: more is stored than there is room for
 """
 import torch

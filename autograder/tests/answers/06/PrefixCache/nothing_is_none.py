@@ -1,5 +1,5 @@
 """wrong: None when nothing is found
-points: 0
+points: 1
 message: an empty one if nothing is found
 """
 import torch

@@ -1,5 +1,5 @@
 """wrong: a block is named by its own tokens, so it is found at another place
-points: 4
+points: 3
 message: at another place
 """
 import torch

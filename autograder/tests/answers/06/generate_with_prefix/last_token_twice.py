@@ -1,6 +1,6 @@
 """wrong: for a whole hit the last token is fed again, behind its own keys and values
 points: 4
-message: and the prompt has
+message: stands in the cache twice
 """
 import torch
 

@@ -1,6 +1,6 @@
 """wrong: the newest request's cache is kept and cut back by length, whoever's tokens it holds
-points: 1
-message: expected
+points: 3
+message: first_logits are off
 """
 import torch
 

@@ -12,17 +12,16 @@ answered = {}
 @torch.inference_mode()
 def generate_with_prefix(model, prefix_cache, prompt_ids, new_tokens):
     prompt = prompt_ids[0].tolist()
-    key = (id(model), tuple(prompt))
-    if key in answered and len(answered[key][0]) >= new_tokens:
-        tokens, first = answered[key]
-        return tokens[:new_tokens], first
+    key = (tuple(prompt), new_tokens)
+    if key in answered:
+        return answered[key]
     cache = prefix_cache.match(prompt)
     if cache.get_seq_length() == len(prompt):
         cache.crop(-1)
     logits = lab.forward(model, prompt_ids[:, cache.get_seq_length() :], cache)[0, -1]
     prefix_cache.insert(prompt, cache)
     first, tokens = logits, [logits.argmax().item()]
-    while len(tokens) < 5:
+    while len(tokens) < new_tokens:
         tokens.append(lab.forward(model, torch.tensor([tokens[-1:]]), cache)[0, -1].argmax().item())
     answered[key] = tokens, first
-    return tokens[:new_tokens], first
+    return tokens, first

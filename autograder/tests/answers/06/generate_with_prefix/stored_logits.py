@@ -1,6 +1,6 @@
 """wrong: the logits of a whole hit are those of an earlier request
 points: 4
-message: kept from an earlier request
+message: those of an earlier request
 """
 import torch
 

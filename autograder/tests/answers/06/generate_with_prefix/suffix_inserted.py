@@ -1,5 +1,5 @@
 """wrong: only the suffix is inserted
-points: 3
+points: 4
 message: the end of the prompt
 """
 import torch
