@@ -37,7 +37,7 @@ Piece = tuple[str, float, float]
 
 @course_style()
 def prefilled_twice(lengths: Sequence[int], shared: int, guess: float | None = None) -> None:
-    """Tokens of each prompt: its beginning, shared with the first prompt, and its own. guess: the share that repeats."""
+    """Tokens of each prompt: the beginning that all share, and its own. guess: the share that is prefilled again."""
     again, everything = shared * (len(lengths) - 1), sum(lengths)
     figure, ax = axes(f"{again:,} of {everything:,} tokens are prefilled again", x="tokens", y="request")
     figure.set_figheight(3.6)
@@ -103,7 +103,7 @@ def replayed(
     *,
     guess: float | None = None,
 ) -> None:
-    """A replayed trace: block size -> budget in tokens -> (hit rate by tokens, bytes held, mean seconds to first token).
+    """A replayed trace: block size -> budget in tokens -> (hit rate by tokens, bytes held, mean time to first token).
 
     guess: the expected hit rate of the first block size with the largest budget.
     """
@@ -334,7 +334,7 @@ def stored_prefixes(PrefixCache: Callable) -> None:
 def questions(
     generate_with_prefix: Callable, PrefixCache: Callable, model: Any, tokenizer: Any, *, block_tokens: int
 ) -> None:
-    """Six questions about one text by the learner's code: seconds to first token with one cache for all, and without."""
+    """Six questions about one text by the learner's code: time to first token with one cache for all, and without."""
     from .. import clock, hardware
 
     log = " ".join(f"On day {day} we sailed {day * 7 % 40 + 20} miles." for day in range(1, 41))
@@ -352,7 +352,7 @@ def questions(
                 store, complaint = (store, None) if store is not None else _attempt(PrefixCache, block_tokens, 1000)
             hardware.sync()
             started = clock()
-            given, complaint = (None, complaint) if complaint else _attempt(generate_with_prefix, model, store, ids, 1)
+            _, complaint = (None, complaint) if complaint else _attempt(generate_with_prefix, model, store, ids, 1)
             hardware.sync()
             seconds.append(clock() - started)
         if complaint:
