@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from .phases import _attempt, _plain_numbers
 from .style import FLOOR, GUESS, axes, course_style, show
@@ -70,7 +70,7 @@ def first_tokens(
 ) -> None:
     """Seconds to the first token of each request, one row of points per group; medians are written beside.
 
-    floors: the least each group can take, in order. guess: how many times sooner the second group was expected.
+    floors: the least each group can take, in order. guess: the second group's time over the first's, as expected.
     """
     figure, ax = axes(title, x="time to first token, milliseconds", y="", log_x=True)
     figure.set_figheight(1.7 + 0.55 * len(groups))
@@ -84,10 +84,11 @@ def first_tokens(
         label = "floor: bytes, operations" if row == 0 else None
         ax.plot([1e3 * floor] * 2, [row - 0.35, row + 0.35], **FLOOR, label=label)
     if guess:
-        ax.plot([1e3 * middles[0] / guess], [1], **GUESS, label=f"your guess, x {guess:g}")
+        ax.plot([1e3 * middles[0] * guess], [1], **GUESS, label="your guess")
     ax.set_yticks(range(len(groups)), list(groups))
     ax.set_ylim(len(groups) - 0.4, -0.75)
     ax.margins(x=0.1)
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     _plain_numbers(ax.xaxis)
     ax.grid(visible=False, axis="y")
     if ax.get_legend_handles_labels()[0]:
@@ -140,7 +141,6 @@ def lanes(policies: Mapping[str, Sequence[Piece]], arrives: Mapping[str, float],
     guess: the seconds to first token that the learner expected for the last request under the first policy.
     """
     names = list(arrives)
-    figure, axs = None, None
     figure = Figure(figsize=(8.5, 1.25 * len(policies) + 1.3))
     axs = figure.subplots(len(policies), 1, sharex=True)
     told = []
@@ -163,7 +163,7 @@ def lanes(policies: Mapping[str, Sequence[Piece]], arrives: Mapping[str, float],
     if guess is not None:
         place = arrives[names[-1]] + guess
         axs[0].plot([place], [len(names) - 1], **GUESS, label=f"your guess: {guess:g} s", clip_on=False)
-        axs[0].legend(fontsize=9, loc="upper right")
+        figure.legend(*axs[0].get_legend_handles_labels(), fontsize=9, loc="outside lower center")
         end = max(end, place)
     axs[-1].set_xlabel("seconds")
     axs[-1].set_xlim(0, 1.12 * end)
