@@ -64,7 +64,7 @@ class BlockHashes(Exercise):
             "nothing": ([], block),
             "turned round": (first[::-1], block),
         }
-        a, b, c = rng.integers(1, 10, 3).tolist()
+        a, b, c = (1 + rng.permutation(9)[:3]).tolist()
         texts |= {"digits": ([a, 10 * b + c], 2), "digits moved": ([10 * a + b, c], 2)}
         for power in (8, 16):
             texts[f"plus 2**{power}"] = ([first[0] + 2**power, *first[1:]], block)
