@@ -3,6 +3,7 @@
 from .limits import *  # noqa: F403
 from .memory import *  # noqa: F403
 from .phases import *  # noqa: F403
+from .prefixes import *  # noqa: F403
 from .style import axes, course_style, show
 from .timing import *  # noqa: F403
 

@@ -1,0 +1,20 @@
+"""wrong: only the suffix is forwarded, into an empty cache
+points: 0
+message: expected
+"""
+import torch
+
+from autograder import lab
+
+
+@torch.inference_mode()
+def generate_with_prefix(model, prefix_cache, prompt_ids, new_tokens):
+    prompt = prompt_ids[0].tolist()
+    found = min(prefix_cache.match(prompt).get_seq_length(), len(prompt) - 1)
+    cache = lab.new_cache(model)
+    logits = lab.forward(model, prompt_ids[:, found:], cache)[0, -1]
+    prefix_cache.insert(prompt, cache)
+    first, tokens = logits, [logits.argmax().item()]
+    while len(tokens) < new_tokens:
+        tokens.append(lab.forward(model, torch.tensor([tokens[-1:]]), cache)[0, -1].argmax().item())
+    return tokens, first

@@ -1,0 +1,19 @@
+"""wrong: the whole prompt goes on top of what was found
+points: 0
+message: the whole prompt went in on top
+"""
+import torch
+
+from autograder import lab
+
+
+@torch.inference_mode()
+def generate_with_prefix(model, prefix_cache, prompt_ids, new_tokens):
+    prompt = prompt_ids[0].tolist()
+    cache = prefix_cache.match(prompt)
+    logits = lab.forward(model, prompt_ids, cache)[0, -1]
+    prefix_cache.insert(prompt, cache)
+    first, tokens = logits, [logits.argmax().item()]
+    while len(tokens) < new_tokens:
+        tokens.append(lab.forward(model, torch.tensor([tokens[-1:]]), cache)[0, -1].argmax().item())
+    return tokens, first
