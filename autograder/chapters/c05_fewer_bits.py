@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -85,8 +86,10 @@ class PackInt4(Exercise):
 
     def verify(self, challenge, answer):
         (rung,) = challenge.decides
-        why = self._why_packed(challenge["q"], answer) if "q" in challenge.data else self._why_unpacked(
-            challenge["packed"], challenge["columns"], answer
+        why = (
+            self._why_packed(challenge["q"], answer)
+            if "q" in challenge.data
+            else self._why_unpacked(challenge["packed"], challenge["columns"], answer)
         )
         yield Rung(rung, not why, why)
 
@@ -580,8 +583,8 @@ class BitsPerWeight(Exercise):
             "The fraction is lost: bits per weight need not be whole.  ": math.ceil(bits + extra / group_size),
             "Those are bytes.": (bits + extra / group_size) / 8,
             "Those are the bits of a whole group.": bits * group_size + extra,
-            "That takes 32 bits each for scale and minimum: scale_bits and minimum_bits say how "
-            "many.": bits + 64 / group_size,
+            "That takes 32 bits each for scale and minimum: scale_bits and minimum_bits say how many.": bits
+            + 64 / group_size,
             "That takes 32 bits for the scale: scale_bits and minimum_bits say how many.": bits + 32 / group_size,
             "That takes 16 bits each for scale and minimum: scale_bits and minimum_bits say how many. ": bits
             + 32 / group_size,
@@ -699,7 +702,7 @@ def _scripted_text(rng, tokens: int, window: int, stride: int, decides) -> Chall
                 "stride": stride,
             },
             decides=decides,
-            may_raise=1 > stride or stride >= window,
+            may_raise=stride < 1 or stride >= window,
         )
         if challenge.may_raise or _tells_apart(challenge):
             break
@@ -719,7 +722,7 @@ def _tells_apart(challenge) -> bool:
     windows = _windows(challenge)
     values = [_right(challenge, windows), *_mistaken_perplexities(challenge, windows).values()]
     usual = sorted(value for value in values if value is not None and math.isfinite(value))
-    return all(b - a > 2e-3 * a or b == a for a, b in zip(usual, usual[1:], strict=False))
+    return all(b - a > 2e-3 * a or b == a for a, b in pairwise(usual))
 
 
 def _windows(challenge) -> list[tuple[int, int]]:
@@ -877,7 +880,7 @@ def _why_windows(challenge, seen) -> str:
         return f"{why} The last window is shorter than the others, so its tokens see less before them."
     if all(start == 0 for start, _ in seen):
         return f"{why} Yours grow from the start; a window has {window} tokens."
-    steps = {b[1] - a[1] for a, b in zip(seen[:-1], seen[1:-1], strict=False)}
+    steps = {b[1] - a[1] for a, b in pairwise(seen[:-1])}  # the last may be shorter
     if steps == {window}:
         return f"{why} Yours lie side by side; a window moves on by stride={stride}."
     if steps == {window - stride} and stride != window - stride:
@@ -927,7 +930,9 @@ class MeanKl(Exercise):
 
     @staticmethod
     def _challenge(reference, other, rung) -> Challenge:
-        return Challenge({"reference": reference.astype(np.float32), "other": other.astype(np.float32)}, decides=(rung,))
+        return Challenge(
+            {"reference": reference.astype(np.float32), "other": other.astype(np.float32)}, decides=(rung,)
+        )
 
     @staticmethod
     def run(learner, challenge):
@@ -1196,9 +1201,11 @@ def _why_chosen(challenge: Choice, answer: Mapping[str, Any], tried: Sequence[in
     told = f"you returned {_in_words(challenge, given)}. "
     if challenge.kls[given] > most:
         told += f"Its mean KL over all positions of all texts is {challenge.kls[given]:.4f}, above {most:.4f}. "
-        return told + (_why_thought_within(challenge.shares[given], challenge) if right is not None else (
-            "None of them is within, and then the answer is None."
-        ))
+        return told + (
+            _why_thought_within(challenge.shares[given], challenge)
+            if right is not None
+            else ("None of them is within, and then the answer is None.")
+        )
     told += f"{_in_words(challenge, right)} is smaller, and within: mean KL {challenge.kls[right]:.4f} of {most:.4f}. "
     return told + _why_passed_over(challenge, given, tried)
 
@@ -1273,13 +1280,13 @@ WHAT_QUANTIZATION_TRADES = MarkScheme(
             does_not="One also has to store the scales, which takes a little additional memory.",
         ),
         SchemePoint(
-            "The loss of quality in a named measure at two settings of the learner's own, with what it was measured on.",
+            "The loss in a named measure at two settings of the learner's own, and the text it was measured on.",
             earns="On 511 tokens of the course's text my mean KL was 0.10 nats at 5 bits and 0.40 at 4, both in groups "
             "of 32 with minimums.",
             does_not="At 4 bits the quality is nearly the same and at 3 bits it breaks down.",
         ),
         SchemePoint(
-            "Why smaller groups (or minimums) help, with the cause: an outlier stretches only its own group's steps, or "
+            "Why smaller groups (or minimums) help: an outlier stretches the steps of its own group alone, or "
             "a minimum spends no levels where no weights are; and their price in bits.",
             earns="One large weight sets the step for all that share its scale; in groups of 32 it spoils 31 others "
             "instead of 575, and costs half a bit per weight for a 16-bit scale.",
@@ -1288,8 +1295,8 @@ WHAT_QUANTIZATION_TRADES = MarkScheme(
         SchemePoint(
             "A decision for a named use, with bytes or seconds before and after, and a case in which fewer bytes do "
             "not make it faster, with the cause.",
-            earns="For one user on a 24 GB card I take 4.5 bits: an 8B model shrinks from 16.1 to 4.5 GB and each token "
-            "reads a quarter. A long prompt would not gain: there each weight read serves thousands of tokens, and "
+            earns="For one user on a 24 GB card I take 4.5 bits: an 8B model shrinks from 16.1 to 4.5 GB and each "
+            "token reads a quarter. A long prompt would not gain: there each weight read serves thousands of tokens, and "
             "arithmetic decides.",
             does_not="I would use 4-bit quantization because it makes the model four times smaller and faster.",
         ),
@@ -1297,22 +1304,22 @@ WHAT_QUANTIZATION_TRADES = MarkScheme(
     samples=(
         Sample(
             "Rounding moves a weight to the nearest of 2^b levels between its group's minimum and maximum, so by up to "
-            "half of range / (2^b - 1): each bit less doubles the error. 4 bits in groups of 32, with scale and minimum "
-            "of 16 bits each, are 4 + 32/32 = 5 bits per weight. On the course's text (511 tokens) my mean KL was 0.12 "
+            "half of range / (2^b - 1): each bit less doubles the error. 4 bits in groups of 32, with scale and "
+            "minimum of 16 bits each, are 4 + 32/32 = 5 bits per weight. On the course's text (511 tokens) my mean KL was 0.12 "
             "nats at 5 bits and 0.45 at 4, in groups of 32. A row's largest weight sets the step of all that share its "
             "scale; with groups of 32 it spoils 31 neighbours and not a whole row, for half a bit per 16-bit scale. "
             "For one user on a laptop I take 4 bits in groups of 32: an 8B model of 16.1 GB becomes 5.0 GB, and at "
             "most 3.2 times the tokens per second. With a batch of hundreds it would not help, for then arithmetic and "
             "not the reading of weights takes the time.",
             awarded=(True, True, True, True, True),
-            why="The step is derived, the bits are worked out, the KL is given at two settings with its text, the cause "
-            "of groups is an outlier's reach, and the decision has bytes and a case where it fails.",
+            why="The step is derived, the bits are worked out, the KL is given at two settings with its text, the "
+            "cause of groups is an outlier's reach, and the decision has bytes and a case where it fails.",
         ),
         Sample(
             "Quantization trades memory against quality. A weight is rounded to one of 2^b levels between the minimum "
-            "and the maximum of its group, so the error is up to half of (max - min) / (2^b - 1) and doubles with each "
-            "bit less. With groups of 32 and 16-bit scales a 4-bit format really has 4.5 bits per weight. My perplexity "
-            "got a bit worse at 4 bits and much worse at 3 bits. Smaller groups are better because they are more "
+            "and the maximum of its group, so the error is up to half of (max - min) / (2^b - 1) and doubles with "
+            "each bit less. With groups of 32 and 16-bit scales a 4-bit format really has 4.5 bits per weight. My "
+            "perplexity got a bit worse at 4 bits and much worse at 3 bits. Smaller groups are better because they are more "
             "accurate, but they need more scales. I would use 4 bits since the model is then four times smaller and "
             "generation is memory-bound, so it is also about four times faster.",
             awarded=(True, True, False, False, False),

@@ -1,7 +1,7 @@
 """The figures of chapter 05: what rounding weights does, in weights, distributions, bytes and seconds.
 
-KL is in nats, sizes are bits per weight or bytes, times are seconds; the axes say what they show. Functions that take the
-learner's code draw what it gives, and say in words when it gives nothing that can be drawn.
+KL is in nats, sizes are bits per weight or bytes, times are seconds; the axes say what they show. Functions that take
+the learner's code draw what it gives, and say in words when it gives nothing that can be drawn.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def through_the_layers(errors: Mapping[int, Sequence[float]], guess: float | Non
     ax.set(xlim=(0, len(error) + 3.2), ylim=(lowest / 1.5, max(highest, guess or 0) * 3))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:.1%}" if value < 0.01 else f"{value:.0%}")
     ax.legend(fontsize=9, ncols=2, loc="upper left")
-    told = "; ".join(f"{bits} bits: {error[0]:.1%} after the first, {error[-1]:.1%} after the last" for bits, error in errors.items())
+    told = "; ".join(
+        f"{bits} bits: {error[0]:.1%} after the first, {error[-1]:.1%} after the last" for bits, error in errors.items()
+    )
     show(figure, f"Error of the hidden state relative to it, root mean square over positions. {told}.")
 
 
@@ -128,20 +130,31 @@ def quality_by_bits(
 @course_style()
 def group_sizes(errors: Mapping[str, Mapping[int, float]], guess: float | None = None) -> None:
     """Relative error of 4-bit weights against the size of the groups; guess: the first's at its largest groups."""
-    figure, ax = axes("Whoever shares a scale shares its outliers", x="weights in a group", y="error / weight (rms, %)", log_x=True)
+    figure, ax = axes(
+        "Whoever shares a scale shares its outliers", x="weights in a group", y="error / weight (rms, %)", log_x=True
+    )
     figure.set_figheight(3.9)
     for (name, error), (color, marker) in zip(errors.items(), STYLES, strict=False):
         sizes = sorted(error)
         ax.plot(sizes, [100 * error[size] for size in sizes], color=color, marker=marker, label=name)
         for size in (sizes[0], sizes[-1]):
-            ax.annotate(f"{error[size]:.0%}", (size, 100 * error[size]), (0, 7), textcoords="offset points", ha="center", color=color)
+            ax.annotate(
+                f"{error[size]:.0%}",
+                (size, 100 * error[size]),
+                (0, 7),
+                textcoords="offset points",
+                ha="center",
+                color=color,
+            )
     if guess is not None:
         ax.plot([sizes[-1]], [100 * guess], **GUESS, label=f"your guess, whole rows: {guess:.0%}")
     ax.set_xticks(sizes, sizes)
     ax.minorticks_off()
     ax.set_ylim(0, 1.3 * max(*(100 * max(error.values()) for error in errors.values()), 100 * (guess or 0)))
     ax.legend(fontsize=9, loc="upper left")
-    told = "; ".join(f"{name}: " + ", ".join(f"{size} {e:.1%}" for size, e in error.items()) for name, error in errors.items())
+    told = "; ".join(
+        f"{name}: " + ", ".join(f"{size} {e:.1%}" for size, e in error.items()) for name, error in errors.items()
+    )
     show(figure, f"Relative error of 4-bit weights by group size. {told}.")
 
 
@@ -158,7 +171,9 @@ def frontier(
     The line joins formats that no smaller one beats. floor: the KL of bfloat16 weights. guess: (effective bits, KL).
     broken: the effective bits at and below which printed text breaks.
     """
-    figure, ax = axes("Quality against bytes", x="effective bits per weight", y="KL from the reference (nats)", log_y=True)
+    figure, ax = axes(
+        "Quality against bytes", x="effective bits per weight", y="KL from the reference (nats)", log_y=True
+    )
     figure.set_size_inches(8.5, 4.8)
     every = sorted(point for series in formats.values() for point in series.values())
     best = [point for i, point in enumerate(every) if all(point[1] < kl for _, kl in every[:i])]
@@ -188,7 +203,12 @@ def frontier(
 @course_style()
 def on_the_grid(on: Mapping[int, float], off: Mapping[int, float], guess: float | None = None) -> None:
     """KL against bits for the default model as it comes, and with its weights moved; guess: at 5 bits, as it comes."""
-    figure, ax = axes("The same method, the same model, and its weights moved a little", x="bits (groups of 32, with minimums)", y="KL from its own reference (nats)", log_y=True)
+    figure, ax = axes(
+        "The same method, the same model, and its weights moved a little",
+        x="bits (groups of 32, with minimums)",
+        y="KL from its own reference (nats)",
+        log_y=True,
+    )
     ax.title.set_fontsize(11)
     least = 1e-7  # what float32 cannot tell from 0
     for values, name, color, marker in ((off, "moved", BLUE, "o"), (on, "as it comes", ORANGE, "s")):
@@ -210,14 +230,26 @@ def on_the_grid(on: Mapping[int, float], off: Mapping[int, float], guess: float 
 def unpacking(
     measured: Mapping[str, tuple[int, float]], bandwidth: float, guess: tuple[str, float] | None = None
 ) -> None:
-    """One token's product: name -> (bytes of weights, seconds); guess: (name, how many times quicker than the first)."""
-    figure, ax = axes("One token times 4096 x 4096 weights", x="megabytes of weights", y="milliseconds", log_x=True, log_y=True)
+    """One token's product: name -> (bytes of weights, seconds); guess: (name, times quicker than the first)."""
+    figure, ax = axes(
+        "One token times 4096 x 4096 weights", x="megabytes of weights", y="milliseconds", log_x=True, log_y=True
+    )
     figure.set_size_inches(8, 4.4)
     sizes = np.array([size for size, _ in measured.values()]) / 1e6
     ends = np.array([sizes.min() / 1.6, sizes.max() * 1.6])
     ax.plot(ends, 1e9 * ends / bandwidth, **FLOOR, label="floor: bytes / bandwidth")
-    for (name, (size, seconds)), (color, marker) in zip(measured.items(), (*STYLES, ("#555555", "v"), ("#CC79A7", "P")), strict=False):
-        ax.plot([size / 1e6], [1e3 * seconds], color=color, marker=marker, linestyle="", markersize=9, label=f"{name}: {1e3 * seconds:.2g} ms")
+    for (name, (size, seconds)), (color, marker) in zip(
+        measured.items(), (*STYLES, ("#555555", "v"), ("#CC79A7", "P")), strict=False
+    ):
+        ax.plot(
+            [size / 1e6],
+            [1e3 * seconds],
+            color=color,
+            marker=marker,
+            linestyle="",
+            markersize=9,
+            label=f"{name}: {1e3 * seconds:.2g} ms",
+        )
     if guess:
         first, (size, _) = next(iter(measured.values())), measured[guess[0]]
         ax.plot([size / 1e6], [1e3 * first[1] / guess[1]], **GUESS, label=f"your guess: x {guess[1]:g}")
@@ -226,7 +258,10 @@ def unpacking(
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.minorticks_off()
     figure.legend(*ax.get_legend_handles_labels(), fontsize=9, loc="outside right center")
-    told = "; ".join(f"{name}: {size / 1e6:.1f} MB in {1e3 * seconds:.2g} ms, floor {1e3 * size / bandwidth:.2g}" for name, (size, seconds) in measured.items())
+    told = "; ".join(
+        f"{name}: {size / 1e6:.1f} MB in {1e3 * seconds:.2g} ms, floor {1e3 * size / bandwidth:.2g}"
+        for name, (size, seconds) in measured.items()
+    )
     show(figure, f"One token's product with a matrix in several formats. {told}.")
 
 
@@ -251,7 +286,15 @@ def packed_bytes(pack_int4: Callable, unpack_int4: Callable, q: Any) -> None:
         wide = 2 if name == "packed" else 1
         for place, value in enumerate(values):
             color = (BLUE, ORANGE)[place % 2] if name != "packed" else "#444444"
-            ax.barh(height, 0.94 * wide, left=wide * place + 0.03, height=0.72, color="white", edgecolor=color, linewidth=1.5)
+            ax.barh(
+                height,
+                0.94 * wide,
+                left=wide * place + 0.03,
+                height=0.72,
+                color="white",
+                edgecolor=color,
+                linewidth=1.5,
+            )
             if name != "packed":
                 text = f"{value}" + (f" = {value:04b}" if name == "q" else "")
                 ax.text(place + 0.5, height, text, ha="center", va="center", fontsize=10, color=color)
@@ -274,7 +317,7 @@ def packed_bytes(pack_int4: Callable, unpack_int4: Callable, q: Any) -> None:
 
 @course_style()
 def group_levels(quantize_groups: Callable, dequantize_groups: Callable, bits: int = 3) -> None:
-    """Sixteen weights in two groups, one with an outlier: levels and stored values by the learner's code, both modes."""
+    """Sixteen weights in two groups, one with an outlier: levels and stored values by the learner's code."""
     import torch
 
     from .. import hardware
@@ -308,7 +351,9 @@ def group_levels(quantize_groups: Callable, dequantize_groups: Callable, bits: i
         ax.set(title=f"{bits} bits, {name}", xlabel="column")
         ax.grid(visible=False)
         worst = [max(abs(a - b) for a, b in zip(values[g:][:size], back[g:][:size], strict=True)) for g in (0, size)]
-        told.append(f"{name}: scales {steps[0][0]:.3f} and {steps[0][1]:.3f}, largest errors {worst[0]:.3f} and {worst[1]:.3f}")
+        told.append(
+            f"{name}: scales {steps[0][0]:.3f} and {steps[0][1]:.3f}, largest errors {worst[0]:.3f} and {worst[1]:.3f}"
+        )
     panels[0].set_ylabel("value (grey: the levels of each group)")
     panels[0].set_ylim(-1.6, 1.9)
     panels[0].legend(fontsize=9, loc="upper left")
@@ -319,7 +364,9 @@ def group_levels(quantize_groups: Callable, dequantize_groups: Callable, bits: i
 def effective_bits(bits_per_weight: Callable) -> None:
     """Effective bits against group size by the learner's code, for scales and minimums of 16 bits."""
     sizes = [2**i for i in range(3, 11)]
-    figure, ax = axes("What a number really takes, by your bits_per_weight", x="weights in a group", y="bits per weight", log_x=True)
+    figure, ax = axes(
+        "What a number really takes, by your bits_per_weight", x="weights in a group", y="bits per weight", log_x=True
+    )
     told = []
     for bits, color, marker in ((3, ORANGE, "s"), (4, BLUE, "o")):
         for minimum, line, name in ((0, "-", "scale"), (16, "-.", "scale and minimum")):
@@ -396,7 +443,9 @@ def kl_of_the_unlikely(mean_kl: Callable) -> None:
         odd = next((given for given, _ in pairs if given is not None), None)
         print(pairs[0][1] or f"Nothing to draw: expected a finite number, got {_what(odd)}.")
         return
-    figure, ax = axes("One token becomes impossible", x="power of ten of its probability in the other model", y="your mean_kl (nats)")
+    figure, ax = axes(
+        "One token becomes impossible", x="power of ten of its probability in the other model", y="your mean_kl (nats)"
+    )
     figure.set_figheight(3.7)
     kept = [(power, value) for power, value in zip(powers, values, strict=True) if value is not None]
     ax.plot([-p for p, _ in kept], [v for _, v in kept], color=BLUE, marker="o", markersize=4)
@@ -406,7 +455,11 @@ def kl_of_the_unlikely(mean_kl: Callable) -> None:
     ax.axvline(-45, **FLOOR)
     ax.text(-45, ax.get_ylim()[0], " the smallest number\n in float32 is 1e-45", fontsize=9, va="bottom")
     ax.set_xlim(2, -103)
-    show(figure, f"KL for a token at 1e-1, 1e-4, ... 1e-100: from {kept[0][1]:.3g} to {kept[-1][1]:.3g} nats, {lost} values not finite.")
+    show(
+        figure,
+        f"KL for a token at 1e-1, 1e-4, ... 1e-100: from {kept[0][1]:.3g} to {kept[-1][1]:.3g} nats, "
+        f"{lost} values not finite.",
+    )
 
 
 def choices(
@@ -455,24 +508,39 @@ def choices(
 
 @course_style()
 def _draw_choices(points, candidates, chosen, positions: int) -> None:
-    figure, ax = axes(f"Tried and chosen, on {positions} positions", x="effective bits per weight", y="KL from the reference (nats)", log_y=True)
+    figure, ax = axes(
+        f"Tried and chosen, on {positions} positions",
+        x="effective bits per weight",
+        y="KL from the reference (nats)",
+        log_y=True,
+    )
     for place, (size, kl) in points.items():
         with_minimum = bool(candidates[place].minimum_bits)
         style = {"color": BLUE if with_minimum else ORANGE, "marker": "o" if with_minimum else "s"}
         ax.plot([size], [kl], markersize=8, **style)
-        ax.annotate(f"{candidates[place].bits} bits", (size, kl), (0, 8), textcoords="offset points", ha="center", fontsize=9)
+        ax.annotate(
+            f"{candidates[place].bits} bits", (size, kl), (0, 8), textcoords="offset points", ha="center", fontsize=9
+        )
     for limit, place in chosen.items():
         ax.axhline(limit, **FLOOR)
         ax.text(0.995, limit, f"{limit:g}", transform=ax.get_yaxis_transform(), ha="right", va="bottom", fontsize=9)
         if place is not None:
-            ax.plot(*([x] for x in points[place]), marker="o", markersize=17, fillstyle="none", color=GREEN, linestyle="")
-    for label, color, marker in (("groups of 32, minimum", BLUE, "o"), ("groups of 64, symmetric", ORANGE, "s"), ("chosen", GREEN, "$◯$")):
+            ax.plot(
+                *([x] for x in points[place]), marker="o", markersize=17, fillstyle="none", color=GREEN, linestyle=""
+            )
+    for label, color, marker in (
+        ("groups of 32, minimum", BLUE, "o"),
+        ("groups of 64, symmetric", ORANGE, "s"),
+        ("chosen", GREEN, "$◯$"),
+    ):
         ax.plot([], [], color=color, marker=marker, linestyle="", label=label)
     ax.margins(0.12)
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.legend(fontsize=9, loc="upper right")
     told = "; ".join(f"{_format(candidates[place])}: {kl:.4f}" for place, (_, kl) in sorted(points.items()))
-    limits = "; ".join(f"{limit:g}: {_format(candidates[p]) if p is not None else 'none'}" for limit, p in chosen.items())
+    limits = "; ".join(
+        f"{limit:g}: {_format(candidates[p]) if p is not None else 'none'}" for limit, p in chosen.items()
+    )
     show(figure, f"KL in nats on {positions} positions. {told}. Chosen for each limit: {limits}.")
 
 
