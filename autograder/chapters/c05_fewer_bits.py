@@ -1296,8 +1296,8 @@ WHAT_QUANTIZATION_TRADES = MarkScheme(
             "A decision for a named use, with bytes or seconds before and after, and a case in which fewer bytes do "
             "not make it faster, with the cause.",
             earns="For one user on a 24 GB card I take 4.5 bits: an 8B model shrinks from 16.1 to 4.5 GB and each "
-            "token reads a quarter. A long prompt would not gain: there each weight read serves thousands of tokens, and "
-            "arithmetic decides.",
+            "token reads a quarter. A long prompt would not gain: there each weight read serves thousands of tokens, "
+            "and arithmetic decides.",
             does_not="I would use 4-bit quantization because it makes the model four times smaller and faster.",
         ),
     ),
@@ -1305,8 +1305,8 @@ WHAT_QUANTIZATION_TRADES = MarkScheme(
         Sample(
             "Rounding moves a weight to the nearest of 2^b levels between its group's minimum and maximum, so by up to "
             "half of range / (2^b - 1): each bit less doubles the error. 4 bits in groups of 32, with scale and "
-            "minimum of 16 bits each, are 4 + 32/32 = 5 bits per weight. On the course's text (511 tokens) my mean KL was 0.12 "
-            "nats at 5 bits and 0.45 at 4, in groups of 32. A row's largest weight sets the step of all that share its "
+            "minimum of 16 bits each, are 4 + 32/32 = 5 bits per weight. On 288 tokens of the course's texts my mean KL "
+            "was 0.07 nats at 5 bits and 0.30 at 4, in groups of 32. A row's largest weight sets the step of all that share its "
             "scale; with groups of 32 it spoils 31 neighbours and not a whole row, for half a bit per 16-bit scale. "
             "For one user on a laptop I take 4 bits in groups of 32: an 8B model of 16.1 GB becomes 5.0 GB, and at "
             "most 3.2 times the tokens per second. With a batch of hundreds it would not help, for then arithmetic and "
@@ -1319,8 +1319,8 @@ WHAT_QUANTIZATION_TRADES = MarkScheme(
             "Quantization trades memory against quality. A weight is rounded to one of 2^b levels between the minimum "
             "and the maximum of its group, so the error is up to half of (max - min) / (2^b - 1) and doubles with "
             "each bit less. With groups of 32 and 16-bit scales a 4-bit format really has 4.5 bits per weight. My "
-            "perplexity got a bit worse at 4 bits and much worse at 3 bits. Smaller groups are better because they are more "
-            "accurate, but they need more scales. I would use 4 bits since the model is then four times smaller and "
+            "perplexity got a bit worse at 4 bits and much worse at 3 bits. Smaller groups are better because they are "
+            "more accurate, but they need more scales. I would use 4 bits since the model is then four times smaller and "
             "generation is memory-bound, so it is also about four times faster.",
             awarded=(True, True, False, False, False),
             why="3: no numbers, and no text they were measured on. 4: 'more accurate' is no cause; whose steps does an "
