@@ -122,7 +122,8 @@ def quality_by_bits(
     top = max(perplexity[b] for b in shown)
     for b in set(bits) - set(shown):
         right.text(b, top, f"{b} bits:\n{perplexity[b]:,.0f}", ha="center", va="top", fontsize=9, color=ORANGE)
-    right.set(xlabel="bits", ylabel="perplexity", xticks=bits, ylim=(0, 1.15 * top))
+    right.set(xlabel="bits", ylabel="perplexity", xticks=bits, xlim=(bits[0] - 0.6, bits[-1] + 0.4))
+    right.set_ylim(0.9 * min(reference, *(perplexity[b] for b in shown)), 1.1 * top)
     right.set_title("How well the text is predicted")
     told = ", ".join(f"{b} bits {kl[b][0]:.4f} and {perplexity[b]:.1f}" for b in reversed(bits))
     show(figure, f"Mean KL in nats, and perplexity (reference {reference:.1f}): {told}.")
@@ -138,19 +139,13 @@ def group_sizes(errors: Mapping[str, Mapping[int, float]], guess: float | None =
     for (name, error), (color, marker) in zip(errors.items(), STYLES, strict=False):
         sizes = sorted(error)
         ax.plot(sizes, [100 * error[size] for size in sizes], color=color, marker=marker, label=name)
-        for size in (sizes[0], sizes[-1]):
-            ax.annotate(
-                f"{error[size]:.0%}",
-                (size, 100 * error[size]),
-                (0, 7),
-                textcoords="offset points",
-                ha="center",
-                color=color,
-            )
+        end = (sizes[-1], 100 * error[sizes[-1]])
+        ax.annotate(f"{error[sizes[-1]]:.0%}", end, (9, -4), textcoords="offset points", color=color)
     if guess is not None:
         ax.plot([sizes[-1]], [100 * guess], **GUESS, label=f"your guess, whole rows: {guess:.0%}")
     ax.set_xticks(sizes, sizes)
     ax.minorticks_off()
+    ax.set_xlim(sizes[0] / 1.2, sizes[-1] * 1.3)
     ax.set_ylim(0, 1.3 * max(*(100 * max(error.values()) for error in errors.values()), 100 * (guess or 0)))
     ax.legend(fontsize=9, loc="upper left")
     told = "; ".join(
@@ -190,7 +185,7 @@ def frontier(
         ax.plot(*([x] for x in guess), **GUESS, label=f"your guess: {guess[1]:g}")
     top = 3 * max(kl for _, kl in every)
     if broken:
-        ax.axhspan(broken, top, color="#F6DDCC", zorder=0, label="text breaks, as you saw above")
+        ax.axhspan(broken, top, color="#F6DDCC", zorder=-1, label="text breaks, as you saw above")
     ax.set_xlim(every[0][0] - 0.4, every[-1][0] + 0.4)
     ax.set_ylim(top=top)
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -204,7 +199,7 @@ def frontier(
 
 @course_style()
 def on_the_grid(on: Mapping[int, float], off: Mapping[int, float], guess: float | None = None) -> None:
-    """KL against bits for the default model as it comes, and with its weights moved; guess: at 5 bits, as it comes."""
+    """KL against bits for the default model as it comes, and with its weights moved; guess: at 4 bits, as it comes."""
     figure, ax = axes(
         "The same method, the same model, and its weights moved a little",
         x="bits (groups of 32, with minimums)",
@@ -217,7 +212,7 @@ def on_the_grid(on: Mapping[int, float], off: Mapping[int, float], guess: float 
         bits = sorted(values)
         ax.plot(bits, [max(values[b], least) for b in bits], color=color, marker=marker, label=name)
     if guess is not None:
-        ax.plot([5], [max(guess, least)], **GUESS, label=f"your guess, 5 bits as it comes: {guess:g}")
+        ax.plot([4], [max(guess, least)], **GUESS, label=f"your guess, 4 bits as it comes: {guess:g}")
     for b in bits:
         if on[b] <= 1e-5:
             ax.annotate("0", (b, max(on[b], least)), (0, 6), textcoords="offset points", ha="center", color=ORANGE)
@@ -234,11 +229,12 @@ def unpacking(measured: Mapping[str, tuple[int, float, float]], bandwidth: float
 
     guess: how many times quicker than "8 bits, fused" the learner expected "4 bits, fused" to be.
     """
-    figure, ax = axes("One token times 4096 x 4096 weights", x="megabytes of weights", y="milliseconds", log_y=True)
+    labels = {"x": "megabytes of weights", "y": "milliseconds"}
+    figure, ax = axes("One token times 4096 x 4096 weights", **labels, log_x=True, log_y=True)
     figure.set_size_inches(8.5, 4.4)
     sizes = np.array([size for size, *_ in measured.values()]) / 1e6
-    ends = np.array([0.8 * sizes.min(), 1.08 * sizes.max()])
-    ax.plot(np.linspace(*ends), 1e9 * np.linspace(*ends) / bandwidth, **FLOOR, label="floor: bytes / bandwidth")
+    ends = np.array([sizes.min() / 1.3, sizes.max() * 1.3])
+    ax.plot(ends, 1e9 * ends / bandwidth, **FLOOR, label="floor: bytes / bandwidth")
     for (name, (size, memory, cached)), (color, marker) in zip(measured.items(), STYLES, strict=False):
         style = {"color": color, "marker": marker, "linestyle": "", "markersize": 9}
         ax.plot([size / 1e6], [1e3 * memory], **style, label=f"{name}: {1e3 * memory:.2g} ms")
@@ -248,7 +244,9 @@ def unpacking(measured: Mapping[str, tuple[int, float, float]], bandwidth: float
     if guess and {"8 bits, fused", "4 bits, fused"} <= set(measured):
         size, guessed = measured["4 bits, fused"][0], measured["8 bits, fused"][1] / guess
         ax.plot([size / 1e6], [1e3 * guessed], **GUESS, label=f"your guess, 4 bits fused: x {guess:g}")
-    ax.set(xlim=tuple(ends), xticks=[8.4, 16.8, 33.6])
+    ax.set_xlim(*ends)
+    ax.set_xticks([8.4, 16.8, 33.6], ["8.4", "16.8", "33.6"])
+    ax.xaxis.set_minor_formatter(lambda value, _: "")
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.yaxis.set_minor_formatter(lambda value, _: "")
