@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -880,7 +880,8 @@ def _why_windows(challenge, seen) -> str:
         return f"{why} The last window is shorter than the others, so its tokens see less before them."
     if all(start == 0 for start, _ in seen):
         return f"{why} Yours grow from the start; a window has {window} tokens."
-    steps = {b[1] - a[1] for a, b in pairwise(seen[:-1])}  # the last may be shorter
+    whole = seen[:-1] if len(seen) > 2 else seen  # the last may move on by less
+    steps = {b[1] - a[1] for a, b in pairwise(whole)}
     if steps == {window}:
         return f"{why} Yours lie side by side; a window moves on by stride={stride}."
     if steps == {window - stride} and stride != window - stride:
@@ -910,13 +911,21 @@ class MeanKl(Exercise):
         def logits(*shape, spread=1.5):
             return rng.normal(0, spread, shape).astype(np.float32)
 
+        def pair(*shape):
+            """Logits for which every known mistake gives a value of its own."""
+            for _ in range(100):
+                reference = logits(*shape)
+                other = reference + logits(*shape, spread=0.9)
+                values = sorted(_kl(reference, other, *made) for made in product(("", *KL_KINDS), ("", *KL_REDUCTIONS)))
+                if all(b - a > 1e-3 * abs(a) or b - a < 1e-9 for a, b in pairwise(values)):
+                    break
+            return reference, other
+
         positions, vocabulary = int(rng.integers(5, 9)), int(rng.integers(20, 40))
         reference = logits(positions, vocabulary)
-        yield self._challenge(reference, reference + logits(positions, vocabulary, spread=0.9), self.DIRECTION)
+        yield self._challenge(*pair(positions, vocabulary), self.DIRECTION)
         yield self._challenge(reference, reference + rng.uniform(-3, 3), self.DIRECTION)  # the same distribution
-        shape = (int(rng.integers(2, 4)), positions, vocabulary)
-        reference = logits(*shape)
-        yield self._challenge(reference, reference + logits(*shape, spread=0.9), self.MEAN)
+        yield self._challenge(*pair(int(rng.integers(2, 4)), positions, vocabulary), self.MEAN)
         yield self._challenge(*self._underflowing(rng, positions, vocabulary), self.SAFE)
 
     @staticmethod
@@ -1267,8 +1276,8 @@ WHAT_QUANTIZATION_TRADES = MarkScheme(
     "what_quantization_trades",
     points=(
         SchemePoint(
-            "What is lost and how it grows: a weight moves by at most half a step, a step is the group's range over "
-            "2^bits - 1 (or twice as large per bit less), so each bit less doubles the error.",
+            "What is lost and how it grows: a weight moves by at most half a step, and a step is the group's range over "
+            "2^bits - 1, so each bit less doubles the error.",
             earns="A weight ends on the nearest of 2^b levels between its group's smallest and largest, so it moves by "
             "up to half of range / (2^b - 1); one bit less doubles that.",
             does_not="With fewer bits the weights are less precise, so the model gets worse.",
@@ -1303,14 +1312,14 @@ WHAT_QUANTIZATION_TRADES = MarkScheme(
     ),
     samples=(
         Sample(
-            "Rounding moves a weight to the nearest of 2^b levels between its group's minimum and maximum, so by up to "
-            "half of range / (2^b - 1): each bit less doubles the error. 4 bits in groups of 32, with scale and "
+            "Rounding moves a weight to the nearest of 2^b levels between its group's minimum and maximum, so by up "
+            "to half of range / (2^b - 1): each bit less doubles the error. 4 bits in groups of 32, with scale and "
             "minimum of 16 bits each, are 4 + 32/32 = 5 bits per weight. On 288 tokens of the course's texts my mean "
             "KL was 0.07 nats at 5 bits and 0.30 at 4, in groups of 32. A row's largest weight sets the step of all "
-            "that share its scale; with groups of 32 it spoils 31 neighbours and not a whole row, for half a "
-            "bit per 16-bit scale. For one user on a laptop I take 4 bits in groups of 32: an 8B model of 16.1 GB becomes 5.0 GB, and at "
-            "most 3.2 times the tokens per second. With a batch of hundreds it would not help, for then arithmetic and "
-            "not the reading of weights takes the time.",
+            "that share its scale; with groups of 32 it spoils 31 neighbours and not a whole row, for half a bit per "
+            "16-bit scale. For one user on a laptop I take 4 bits in groups of 32: an 8B model of 16.1 GB becomes 5.0"
+            " GB, and at most 3.2 times the tokens per second. With a batch of hundreds it would not help, for then "
+            "arithmetic and not the reading of weights takes the time.",
             awarded=(True, True, True, True, True),
             why="The step is derived, the bits are worked out, the KL is given at two settings with its text, the "
             "cause of groups is an outlier's reach, and the decision has bytes and a case where it fails.",
