@@ -1276,8 +1276,8 @@ WHAT_QUANTIZATION_TRADES = MarkScheme(
     "what_quantization_trades",
     points=(
         SchemePoint(
-            "What is lost and how it grows: a weight moves by at most half a step, and a step is the group's range over "
-            "2^bits - 1, so each bit less doubles the error.",
+            "What is lost and how it grows: a weight moves by at most half a step, and a step is the group's range "
+            "over 2^bits - 1, so each bit less doubles the error.",
             earns="A weight ends on the nearest of 2^b levels between its group's smallest and largest, so it moves by "
             "up to half of range / (2^b - 1); one bit less doubles that.",
             does_not="With fewer bits the weights are less precise, so the model gets worse.",

@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 STYLES = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PURPLE, "D"))
+KERNELS = dict(zip(("bfloat16, library", "8 bits, fused", "4 bits, fused", "4 bits, library"), STYLES, strict=True))
 
 
 @course_style()
@@ -235,7 +236,8 @@ def unpacking(measured: Mapping[str, tuple[int, float, float]], bandwidth: float
     sizes = np.array([size for size, *_ in measured.values()]) / 1e6
     ends = np.array([sizes.min() / 1.3, sizes.max() * 1.3])
     ax.plot(ends, 1e9 * ends / bandwidth, **FLOOR, label="floor: bytes / bandwidth")
-    for (name, (size, memory, cached)), (color, marker) in zip(measured.items(), STYLES, strict=False):
+    for name, (size, memory, cached) in measured.items():
+        color, marker = KERNELS[name]
         style = {"color": color, "marker": marker, "linestyle": "", "markersize": 9}
         ax.plot([size / 1e6], [1e3 * memory], **style, label=f"{name}: {1e3 * memory:.2g} ms")
         ax.plot(
