@@ -1312,8 +1312,8 @@ WHAT_QUANTIZATION_TRADES = MarkScheme(
         Sample(
             "Rounding moves a weight to the nearest of 2^b levels between its group's minimum and maximum, so by up "
             "to half of range / (2^b - 1): each bit less doubles the error. 4 bits in groups of 32, with scale and "
-            "minimum of 16 bits each, are 4 + 32/32 = 5 bits per weight. On 288 tokens of the course's texts my mean "
-            "KL was 0.07 nats at 5 bits and 0.30 at 4, in groups of 32. A row's largest weight sets the step of all "
+            "minimum of 16 bits each, are 4 + 32/32 = 5 bits per weight. On 256 tokens of the course's text my mean "
+            "KL was 0.07 nats at 5 bits and 0.31 at 4, in groups of 32. A row's largest weight sets the step of all "
             "that share its scale; with groups of 32 it spoils 31 neighbours and not a whole row, for half a bit per "
             "16-bit scale. For one user on a laptop I take 4 bits in groups of 32: an 8B model of 16.1 GB becomes 5.0"
             " GB, and at most 3.2 times the tokens per second. With a batch of hundreds it would not help, for then "
