@@ -1,0 +1,20 @@
+"""wrong: takes every stride; with 0 it would never end
+points: 3
+message: ValueError
+"""
+import torch
+
+
+def perplexity(model, ids, *, window, stride):
+    N, scored, losses = ids.shape[1], 1, []
+    end = min(window, N)
+    while True:
+        start = max(0, end - window)
+        with torch.inference_mode():
+            logits = model(ids[:, start:end]).logits[0, :-1].float()
+        lost = torch.nn.functional.cross_entropy(logits, ids[0, start + 1 : end], reduction="none")
+        losses.append(lost[max(scored - start - 1, 0) :])
+        scored = end
+        if end == N:
+            return torch.cat(losses).mean().exp().item()
+        end = min(end + stride, N)
