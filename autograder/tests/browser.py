@@ -22,13 +22,15 @@ from pathlib import Path
 import psutil
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from autograder.tests.classes import REPOSITORY
 from autograder.tests.processes import still_running
 
 WIDTH, HEIGHT = 1280, 800  # a laptop's screen
 START_SECONDS = 90
+PATIENCE = 60_000  # milliseconds; machines are busy
+expect.set_options(timeout=PATIENCE)
 SETTINGS = {  # every cell is in the page, whether in sight or not
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none", "autoStartDefaultKernel": True},
     "@jupyterlab/docmanager-extension/plugin": {"autosave": False},
@@ -154,9 +156,10 @@ def jupyterlab(root: Path, scratch: Path, **environment: str) -> Iterator[Server
 def new_page(opened: Browser, server: Server, **options) -> Page:
     """A page of a laptop's size that is logged in at the server."""
     context = opened.new_context(viewport={"width": WIDTH, "height": HEIGHT}, **options)
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     page.goto(f"{server.url}/?token={server.token}")
+    expect(page.locator("#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current")).to_have_text("start_here.ipynb")
     return page
 
 
