@@ -258,11 +258,14 @@ def picture(page: Page | Locator, name: str, **options) -> None:
         page.screenshot(path=Path(folder) / f"{name}.png", **options)
 
 
-def faults(page: Page, within: str = "body", *, known: dict[str, str] | None = None) -> list[str]:
+def faults(
+    page: Page, within: str = "body", *, without: tuple[str, ...] = (), known: tuple[str, ...] = ()
+) -> list[str]:
     """What axe finds wrong in a part of the page, in words.
 
-    known: axe's name of a rule -> whose fault it is that it fails here; these rules are left out.
+    without: elements that are not looked at. known: axe's names of rules that are left out. The caller says why.
     """
-    options = {"rules": {rule: {"enabled": False} for rule in known or {}}, "resultTypes": ["violations"]}
-    found = Axe().run(page, context={"include": [[within]]}, options=options).response["violations"]
+    options = {"rules": {rule: {"enabled": False} for rule in known}, "resultTypes": ["violations"]}
+    context = {"include": [[within]], "exclude": [[element] for element in without]}
+    found = Axe().run(page, context=context, options=options).response["violations"]
     return [f"{rule['id']}: {node['html'][:160]} {node['failureSummary']}" for rule in found for node in rule["nodes"]]
