@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 import shutil
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from autograder import chapters
 from autograder.tests import browser
-from autograder.tests.browser import Notebook, Server, new_page, picture
+from autograder.tests.browser import Notebook, Server, faults, new_page, picture
 from autograder.tests.classes import REPOSITORY
 
 pytestmark = pytest.mark.browser
@@ -110,6 +112,23 @@ def test_wrong_code_is_met_with_the_likely_mistake_and_no_traceback(assignment):
     assert "Traceback" not in said and assignment.errors() == []
     assert assignment.result("median-and-iqr-check") == "2.0"
     picture(assignment.output("median-and-iqr-check"), "wrong_answer")
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Dark", "JupyterLab Light"])
+def test_reports_and_figures_are_readable_in_every_theme(assignment, theme):
+    assignment.command("apputils:change-theme", theme=theme)
+    assignment.page.wait_for_function(f"document.body.dataset.jpThemeName === '{theme}'")
+    checked(assignment, "median_and_iqr", WRONG)
+    place = assignment.do("return place('median-and-iqr-check')")
+    assignment.output("median-and-iqr-check").evaluate("(e, id) => e.id = id", f"looked-at-{place}")
+    assert faults(assignment.page, f"#looked-at-{place}", without=(".jp-OutputPrompt",)) == []
+    assignment.run("median-and-iqr-draw")
+    (picture_of,) = re.findall(
+        'src="data:image/png;base64,([^"]+)"', assignment.output("median-and-iqr-draw").inner_html()
+    )
+    ground = Image.open(io.BytesIO(base64.b64decode(picture_of))).convert("RGBA").getpixel((0, 0))
+    assert ground == (255, 255, 255, 255), "figures bring their own ground, so that their ink is seen on any other"
+    assert assignment.too_wide() == []
 
 
 def test_code_that_raises_shows_its_own_line_and_none_of_ours(assignment):
