@@ -7,6 +7,7 @@ there (`picture`), which is how those in README are made.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import secrets
@@ -22,6 +23,7 @@ from pathlib import Path
 import psutil
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from autograder.tests.classes import REPOSITORY
@@ -252,10 +254,11 @@ class Notebook:
         )
 
 
-def picture(page: Page | Locator, name: str, **options) -> None:
-    """Leave a picture of what is seen in $COURSE_PICTURES, where that is set."""
+def picture(page: Page | Locator, name: str) -> None:
+    """Leave a picture of what is seen in $COURSE_PICTURES, where that is set; of few colours, and so small."""
     if folder := os.environ.get("COURSE_PICTURES"):
-        page.screenshot(path=Path(folder) / f"{name}.png", **options)
+        seen = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+        seen.quantize(64).save(Path(folder) / f"{name}.png", optimize=True)
 
 
 def faults(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import nbformat
 import pytest
+from PIL import Image
 from playwright.sync_api import Page, expect
 
 from autograder import chapters
@@ -123,9 +124,8 @@ def test_reports_and_figures_are_readable_in_every_theme(assignment, theme):
     assignment.output("median-and-iqr-check").evaluate("(e, id) => e.id = id", f"looked-at-{place}")
     assert faults(assignment.page, f"#looked-at-{place}", without=(".jp-OutputPrompt",)) == []
     assignment.run("median-and-iqr-draw")
-    (picture_of,) = re.findall(
-        'src="data:image/png;base64,([^"]+)"', assignment.output("median-and-iqr-draw").inner_html()
-    )
+    shown = assignment.output("median-and-iqr-draw").inner_html()
+    (picture_of,) = re.findall('src="data:image/png;base64,([^"]+)"', shown)
     ground = Image.open(io.BytesIO(base64.b64decode(picture_of))).convert("RGBA").getpixel((0, 0))
     assert ground == (255, 255, 255, 255), "figures bring their own ground, so that their ink is seen on any other"
     assert assignment.too_wide() == []
@@ -155,7 +155,7 @@ def test_interrupting_a_long_check_leaves_the_kernel_usable(assignment):
     assignment.write("median-and-iqr-answer", ENDLESS)
     assignment.run("median-and-iqr-answer")
     assignment.run("median-and-iqr-check", wait=False)
-    expect(assignment.output("median-and-iqr-check")).to_contain_text("checking")
+    expect(assignment.output("median-and-iqr-check")).to_contain_text("checking your answer")
     assignment.page.locator(f'{Notebook.panel} [data-command="notebook:interrupt-kernel"]').click()
     expect(assignment.output("median-and-iqr-check")).to_contain_text("the check was stopped; nothing was marked")
     assert assignment.errors() == []
