@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import sys
 from collections import Counter
@@ -312,6 +313,22 @@ def report(
     from autograder.classroom import class_report
 
     out.print(str(class_report.write(_slug(chapter), course or Path.cwd(), out_file)), markup=False, soft_wrap=True)
+
+
+package = typer.Typer(help="Put an assignment into the form of another platform.", no_args_is_help=True)
+app.add_typer(package, name="package")
+
+
+@package.command()
+def gradescope(
+    chapter: str,
+    out_file: Annotated[Path | None, typer.Option("--out", help="Where the zip goes.")] = None,
+) -> None:
+    """Write the zip with which Gradescope judges a chapter's assignment, set-up script included."""
+    from autograder.classroom import gradescope as packaging
+
+    path = packaging.package(_slug(chapter), _root(), out_file, torch_index=os.environ.get("TORCH_INDEX_URL", ""))
+    out.print(str(path), markup=False, soft_wrap=True)
 
 
 @contextmanager

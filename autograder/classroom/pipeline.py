@@ -52,6 +52,7 @@ def configure(c) -> None:
         "autograder.classroom.pipeline.SchemeForStudents",
         "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
     ]
+    c.ExportApp.plugin_class = "autograder.classroom.marks_csv.MarksCsv"
     c.Execute.timeout = VALIDATE_SECONDS  # of one cell, for `nbgrader validate`
 
 
@@ -180,7 +181,7 @@ def write_outputs(cell: NotebookNode, verdict: judging.Verdict) -> None:
     """Put a verdict into its test cell: the report, its tier, the picture of a measurement, one finite number."""
     most = cell.metadata.nbgrader["points"]
     points = min(max(0.0, verdict.points), most) if math.isfinite(verdict.points) else 0.0
-    text = f"{judging.report_text(_discreet(verdict))}\n{tier_text(verdict.tier)}\n"
+    text = f"{judging.report_text(discreet(verdict))}\n{tier_text(verdict.tier)}\n"
     cell.outputs = [v4.new_output("stream", name="stdout", text=text)]
     if picture := judging.report_png(verdict):
         data = {"image/png": base64.b64encode(picture).decode(), "text/plain": "how fast it was"}
@@ -198,7 +199,7 @@ def without_folders(text: str) -> str:
     return PATH.sub(".../", text)
 
 
-def _discreet(verdict: judging.Verdict) -> judging.Verdict:
+def discreet(verdict: judging.Verdict) -> judging.Verdict:
     """A copy of the verdict for others to read, without this machine's paths."""
     rungs = [replace(rung, message=without_folders(rung.message)) for rung in verdict.rungs]
     note, review = (text and without_folders(text) for text in (verdict.note, verdict.review))

@@ -96,6 +96,7 @@ def serve(requests, say) -> None:
     ) as judge:
         judge.start()
         for line in requests:
+            say({"doing": "checking your answer", "fraction": 0.0})
             try:
                 say(answer(judge, json.loads(line)))
             except LabError as error:

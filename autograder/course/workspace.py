@@ -17,6 +17,7 @@ from autograder.course.reference import repository
 
 RECORD = ".handed_out.json"  # path below work/ -> digest of what was put there
 START = "start_here.ipynb"
+SETTINGS = Path(__file__).parent / "jupyter"  # of JupyterLab: it asks nobody about news
 
 
 @dataclass
@@ -104,7 +105,11 @@ def launch(root: Path | None = None, arguments: Sequence[str] = ()) -> None:
         if text := str(prepare(root)):
             print(text)
     sys.stdout.flush()
-    os.chdir(root)  # where Jupyter looks for nbgrader_config.py
+    os.chdir(root)
+    # nbgrader's parts of JupyterLab look for nbgrader_config.py there; the formgrader alone looks in the current folder
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
+        filter(None, [str(root), str(SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH")])
+    )
     # terminals in JupyterLab find `autograder` although nobody activated the environment
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *_options(root, url), *arguments])

@@ -76,6 +76,7 @@ class Judge:
     progress:  called with a sentence and a fraction while something takes time.
     live:      the cells come from a running kernel, so that messages speak of running cells.
     threads:   of the learner's code; all usable cores by default, fewer where several judges share them.
+    user:      at the process tier, the place whose user runs the learner's code; the caller's own by default.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Judge:
         progress: Progress | None = None,
         live: bool = False,
         threads: int | None = None,
+        user: sandbox.Slot | None = None,
     ) -> None:
         if tier not in TIERS:
             raise TierError(f"there is no tier {tier!r}; there are {', '.join(TIERS)}")
@@ -99,6 +101,7 @@ class Judge:
         self._progress = progress or (lambda text, fraction: None)
         self._live = live
         self._threads = threads or lab.hardware.usable_cores()
+        self._user = user
         self._learner: Bench | None = None
         self._course: Bench | None = None
 
@@ -120,7 +123,7 @@ class Judge:
         if self._learner is None or not self._learner.alive:
             if self._learner is not None:
                 self._learner.close()
-            self._learner = Bench(threads=self._threads, walled=self._walled)
+            self._learner = Bench(threads=self._threads, walled=self._walled, user=self._user)
 
     def _bench(self) -> Bench:
         """The learner's bench, ready; a new one when the last submission's code has ended it. Raises BenchError."""
@@ -305,6 +308,7 @@ def judge_notebook(
     progress: Progress | None = None,
     only: str | None = None,
     threads: int | None = None,
+    user: sandbox.Slot | None = None,
 ) -> Report:
     """All automatic marks of one notebook, or of one of its exercises."""
     chosen = [e for e in chapter.exercises if only in (None, e.name)]
@@ -314,7 +318,7 @@ def judge_notebook(
     def inner(text: str, fraction: float) -> None:
         tell(f"{exercise.name}: {text}", (len(verdicts) + fraction) / len(chosen))
 
-    with Judge(tier=tier, measure=measure, reference=reference, progress=inner, threads=threads) as judge:
+    with Judge(tier=tier, measure=measure, reference=reference, progress=inner, threads=threads, user=user) as judge:
         for exercise in chosen:
             inner("checking", 0.0)
             verdicts.append(judge.judge(exercise, cells))

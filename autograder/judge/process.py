@@ -266,6 +266,7 @@ class Bench:
     """A parent of workers with torch imported and nothing computed.
 
     walled: in a sandbox, which needs Linux.
+    user: without a sandbox, the place whose user it runs as; the caller's own by default.
     A learner's bench has one worker at a time; the course's own is `shared` by the workers of both its arms.
     """
 
@@ -276,8 +277,10 @@ class Bench:
         preload: tuple[str, ...] = (),
         shared: bool = False,
         walled: bool = False,
+        user: sandbox.Slot | None = None,
     ) -> None:
         self._shared = shared
+        self._user = user
         self._walled = walled
         self._scratch = os.path.join(
             "/tmp" if walled else tempfile.gettempdir(), f"autograder-bench-{secrets.token_hex(8)}"
@@ -309,7 +312,11 @@ class Bench:
                 except OSError as error:
                     raise BenchError(f"learners' code cannot be run here: there is no sandbox ({error})") from None
             else:
-                home = Bare(program, [theirs.fileno()], bench_environment(self._threads))
+                environment = bench_environment(self._threads)
+                if self._user is not None:
+                    environment |= {"HOME": self._scratch}
+                    program = [*sandbox.dropping(self._user), *program]
+                home = Bare(program, [theirs.fileno()], environment)
         _send_program(ours)
         return home, ours
 

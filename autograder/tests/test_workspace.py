@@ -131,6 +131,7 @@ def became(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(os, "execv", lambda program, arguments: command.extend(arguments))
     monkeypatch.setattr(workspace.lab.setup, "is_done", lambda: True)
     monkeypatch.setenv("PATH", os.environ["PATH"])
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", "/mine")
     return command
 
 
@@ -142,6 +143,17 @@ def test_launch_opens_start_here_in_the_repository(root: Path, became: list[str]
     assert "--LabApp.default_url=/lab/tree/work/start_here.ipynb" in became
     assert Path.cwd() == root and (root / "work/start_here.ipynb").exists()
     assert "3 notebooks" in capsys.readouterr().out
+
+
+def test_all_of_nbgrader_finds_its_settings_in_jupyterlab_and_nobody_is_asked_about_news(
+    root: Path, became, monkeypatch
+):
+    monkeypatch.chdir("/")
+    workspace.launch(root)
+    first, ours, theirs = os.environ["JUPYTER_CONFIG_PATH"].split(os.pathsep)
+    assert (first, theirs) == (str(root), "/mine")
+    disabled = json.loads(Path(ours, "labconfig/page_config.json").read_text())["disabledExtensions"]
+    assert disabled == {"@jupyterlab/apputils-extension:announcements": True}
 
 
 def test_launch_works_with_the_package_alone(tmp_path: Path, became: list[str], monkeypatch, capsys):
