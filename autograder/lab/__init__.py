@@ -29,6 +29,9 @@ _HOMES = {
     "random_prompt": "models",
     "weight_bytes": "models",
     "ceilings": "published",
+    "evaluation_ids": "evaluation",
+    "evaluation_text": "evaluation",
+    "evaluation_texts": "evaluation",
     "Machine": "machine",
     "machine_card": "machine",
 }
