@@ -841,3 +841,111 @@ def _bound(challenge, mistake: str = "") -> float:
     old = before + (0 if mistake in ("bytes alone", "after only") else overhead)
     new = after + (0 if mistake in ("bytes alone", "before only") else overhead)
     return {"inverted": new / old, "seconds saved": old - new}.get(mistake, old / new)
+
+
+FASTER, SAME, LITTLE, MUCH = "faster", "about the same", "a little slower", "much slower"
+
+
+class WhenItHelps(Exercise):
+    """Three ways with an int8 weight of 4096 x 4096 against a bfloat16 product, at 1 and at 256 tokens, at the floor.
+
+    50e9 bytes/s and 1e12 operations/s. bfloat16: 33.6 MB take 0.67 ms, 256 tokens' 8.6e9 operations 8.6 ms. Dequantize
+    first: 3 bytes per weight for the copy, 1.0 ms, and then all of the product. Fused loop: 0.34 ms for each token.
+    Packed kernel: 0.34 ms for one token, the same 8.6 ms for 256.
+    """
+
+    name = "WHEN_IT_HELPS"
+    quiz_points = 2
+    allowed = (FASTER, SAME, LITTLE, MUCH)
+    key: Mapping[str, tuple[str, str]] | None = {
+        "dequantize first": (MUCH, LITTLE),
+        "fused loop": (FASTER, MUCH),
+        "packed kernel": (FASTER, SAME),
+    }
+    hints = (
+        "How many bytes move per weight in each way, and how often? How many milliseconds is that at 50e9 bytes/s?",
+        "How many operations do 256 tokens need, and how long do they take? What does each way have to do besides, "
+        "once for all tokens or once for each?",
+    )
+
+
+WHY_WEIGHT_ONLY_HELPS = MarkScheme(
+    "why_weight_only_helps",
+    points=(
+        SchemePoint(
+            "At one token every weight is read for two operations, so the time is that of the bytes, and fewer bytes "
+            "are less time.",
+            earns="A decode step uses each weight once, for one multiplication and one addition, and waits for it to "
+            "come from memory; a byte instead of two comes in half the time.",
+            does_not="Decode is memory-bound, so quantization makes it faster.",
+        ),
+        SchemePoint(
+            "Only if the floats never go through memory: unpacked inside the product. A float copy that is made first "
+            "is written and read as well, more bytes than before.",
+            earns="The codes must become floats in the registers: dequantizing first reads one byte, writes two and "
+            "reads two again, which took 20 ms here instead of 1.1.",
+            does_not="It has to be done with a good kernel, otherwise it is slow.",
+        ),
+        SchemePoint(
+            "With many tokens (a long prompt, a large batch) arithmetic sets the time, and it is still done in floats: "
+            "the same operations, and the unpacking on top.",
+            earns="In prefill each weight is used for all 256 tokens, so the multiplications take the time, and "
+            "weight-only quantization multiplies in bfloat16 as before and unpacks besides.",
+            does_not="In prefill it does not help because prefill is compute-bound.",
+        ),
+        SchemePoint(
+            "A step gains less than the ratio of the bytes: calls, attention and cache stay. A number for it.",
+            earns="My step has 5 ms that are no reading of weights: with 3 ms of bytes before and 1.5 after it becomes "
+            "8 / 6.5 = 1.23 times as fast, not 2.",
+            does_not="In practice the speedup is smaller than the theoretical one because of overhead.",
+        ),
+        SchemePoint(
+            "A decision: for which product they would quantize and for which not, with a number of their own "
+            "(measured at 1 and at many tokens, bytes, or what the text lost).",
+            earns="For a chat with one user I would: 4096 x 4096 took 0.45 instead of 1.1 ms at one token. For scoring "
+            "long documents overnight I would not: 256 tokens took 18 instead of 9.",
+            does_not="I would use it for chat applications, because there speed matters most.",
+        ),
+    ),
+    samples=(
+        Sample(
+            "To make one token, every weight is read and used for one multiplication and one addition; the processor "
+            "waits for memory, so one byte per weight instead of two can halve the time. That holds only while the "
+            "floats stay in registers: when I dequantized first, a copy was written and read back, five bytes or more "
+            "per weight instead of two, and 4096 x 4096 took 20 ms instead of 1.1. Fused it took 0.45. With 256 tokens "
+            "each weight is used 256 times; the same bfloat16 multiplications have to be done, plus unpacking, and "
+            "mine took 18 ms instead of 9. A whole step gains less than the bytes: 5 ms of mine are calls and "
+            "attention, so halving 3 ms of reading gives 8 / 6.5 = 1.23x. I would quantize a chat for one user, where "
+            "decode is most of the time, and not a service that only reads long documents.",
+            awarded=(True, True, True, True, True),
+            why="Each claim has its cause, the speedup is computed with what stays, and the decision rests on two "
+            "measured times.",
+        ),
+        Sample(
+            "Weight-only quantization helps because decode is memory-bound and int8 weights are four times smaller "
+            "than float32, so four times fewer bytes have to be loaded. It is important to use a fused kernel, since "
+            "with a separate dequantization the float weights are written to memory and read again, which is slower "
+            "than not quantizing at all (in my measurement 20 ms against 1.1 ms). For large batches or long prompts "
+            "it does not help since these are compute-bound. Due to overhead the real speedup is below four. I would "
+            "use it for chatbots, which mostly decode: there my product became 2.4 times faster.",
+            awarded=(False, True, False, False, True),
+            why="1: a term without its cause; nothing says how often a weight is used. 3: 'compute-bound' alone, and "
+            "that the arithmetic stays in floats is missing. 4: no number. 5: a decision with a number, for one case "
+            "and, in the sentence before, against the other.",
+        ),
+    ),
+)
+
+CHAPTER = Chapter(
+    "04_quantize_weights",
+    "Quantize weights",
+    exercises=(
+        QuantizeInt8(),
+        Int8Matvec(),
+        Int8Linear(),
+        QuantizeModel(),
+        SpeedupBound(),
+        WhenItHelps(),
+    ),
+    written=(WHY_WEIGHT_ONLY_HELPS,),
+)
