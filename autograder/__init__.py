@@ -2,8 +2,8 @@
 
 `check(name)` judges an answer and returns its points, `hint(name)` asks you a question, `rubric(name)` shows how a
 written answer is marked, `progress()` draws how far you are, `answer(name)` hands a lesson what you built. They are
-found when they are first used, so importing this package costs nothing and works where only the bench (`autograder.lab`)
-is present.
+found when they are first used, so importing this package costs nothing and works where only the bench
+(`autograder.lab`) is present.
 """
 
 from typing import Any

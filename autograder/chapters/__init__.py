@@ -7,7 +7,13 @@ from importlib import import_module
 
 from autograder.exercise import Chapter, Exercise, MarkScheme
 
-SLUGS = ("00_measure_honestly", "01_prefill_and_decode", "02_the_fastest_possible", "03_kv_cache", "04_quantize_weights")
+SLUGS = (
+    "00_measure_honestly",
+    "01_prefill_and_decode",
+    "02_the_fastest_possible",
+    "03_kv_cache",
+    "04_quantize_weights",
+)
 
 
 @cache

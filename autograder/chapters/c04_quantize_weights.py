@@ -83,7 +83,7 @@ class QuantizeInt8(Exercise):
             found[self.SCALES] = _why_coarse(scale, weight)
         if bad:
             return found
-        q = _whole(q)
+        q = np.asarray(q.cpu() if hasattr(q, "cpu") else q).astype(np.float64)
         off = np.abs(weight - q * scale[:, None]).max(axis=1)[filled] / scale[filled]  # in steps
         if not (off <= HALF_STEP).all():
             found[self.ROUNDED] = _why_off(weight[filled], q[filled], scale[filled], float(off.max()))
@@ -168,9 +168,10 @@ def _why_off(weight: np.ndarray, q: np.ndarray, scale: np.ndarray, worst: float)
         return f"{told} Only weights below zero are too far: which number is a row's largest *magnitude*?"
     if clipped.any():
         return f"{told} The scale is too small for the largest weights of a row, which were cut off."
-    if np.array_equal(q, np.trunc(steps)):
+    between = np.abs(steps - np.round(steps)) > 1e-3  # where float32 and float64 agree on the next whole number
+    if np.array_equal(q[between], np.trunc(steps[between])):
         return f"{told} A conversion to int8 cuts the fraction off; it does not round."
-    if np.array_equal(q, np.floor(steps)):
+    if np.array_equal(q[between], np.floor(steps[between])):
         return f"{told} The codes are rounded down; to the nearest is half as far."
     if worst < 0.8:
         return f"{told} Near 127 a bfloat16 has steps of a half: in which dtype was the quotient rounded?"
@@ -594,8 +595,8 @@ class QuantizeModel(Exercise):
     def challenges(self, rng):
         structure = (self.EVERY, self.EMBEDDING, self.BYTES)
         for config in _families(rng):
-            data = {"config": config, "seed": int(rng.integers(1 << 30)), "ids": rng.integers(200, size=(1, 6)).tolist()}
-            yield Challenge(data, decides=structure)
+            seed, ids = int(rng.integers(1 << 30)), rng.integers(200, size=(1, 6)).tolist()
+            yield Challenge({"config": config, "seed": seed, "ids": ids}, decides=structure)
         ids = _evaluation_ids()
         starts = rng.choice(len(ids) // self.tokens, size=self.windows, replace=False) * self.tokens
         windows = [ids[start : start + self.tokens] for start in starts]
@@ -664,12 +665,11 @@ class QuantizeModel(Exercise):
             )
         if left == [expected.head]:
             return f"`{expected.head}` is still float: the head is a linear layer too, and the largest."
-        if len(left) == len(layers):
-            return (
-                f"none of its {len(layers)} linear layers was changed. Families name their layers differently "
-                f"(here: {', '.join(sorted({name.rsplit('.', 1)[-1] for name in layers}))}); their type is the same."
-            )
-        return f"{len(left)} of {len(layers)} linear layers are still float, `{left[0]}` among them."
+        why = f"{len(left)} of {len(layers)} linear layers are still float, `{left[0]}` among them."
+        if expected.family == "llama":
+            return f"{why} How deep does your search go?"
+        names = ", ".join(sorted({name.rsplit(".", 1)[-1] for name in layers}))
+        return f"{why} Families name their layers differently (here {names}); their type is the same."
 
     @staticmethod
     def _why_table(expected: _Original, table) -> str | None:
@@ -714,6 +714,7 @@ class _Original:
 
         model = lab.models.random_model(config, seed=seed)
         linear = {name: m for name, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
+        self.family = config["model_type"]
         self.linears = list(linear)
         self.head = next(name for name, m in linear.items() if m is model.get_output_embeddings())
         table = model.get_input_embeddings().weight
@@ -766,6 +767,13 @@ def _agreement(challenge, answer) -> tuple[float, float]:
             right, other = (x.double().log_softmax(dim=-1) for x in (every[positions], logits))
             kls.append((right.exp() * (right - other)).sum(dim=-1).mean().item())
     return float(np.mean(same)), float(np.mean(kls))
+
+
+def _floats(value: Any) -> np.ndarray | None:
+    """A tensor or array of real numbers in float64, or None."""
+    if not hasattr(value, "shape") or "float" not in str(value.dtype):
+        return None
+    return value.double().cpu().numpy() if hasattr(value, "detach") else value.astype(np.float64)
 
 
 def _or_nan(value: Any, like: np.ndarray) -> np.ndarray:

@@ -14,7 +14,13 @@ import pytest
 from autograder.course.reference import repository
 
 ROOT = repository()
-CHAPTERS = ("00_measure_honestly", "01_prefill_and_decode", "02_the_fastest_possible", "03_kv_cache")
+CHAPTERS = (
+    "00_measure_honestly",
+    "01_prefill_and_decode",
+    "02_the_fastest_possible",
+    "03_kv_cache",
+    "04_quantize_weights",
+)
 
 
 def autograder(*words: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess:

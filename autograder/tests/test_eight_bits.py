@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from autograder import chapters, lab
+from autograder import lab
 from autograder.course import answers, progress
-
 
 
 def test_a_pool_depends_on_its_seed_alone_and_has_the_same_numbers_in_every_dtype():
@@ -49,16 +48,15 @@ def test_something_is_made_once_for_a_key():
 
 @pytest.mark.parametrize("hide", ["attribute", "list", "closure", "numpy", "view"])
 def test_bytes_are_counted_wherever_they_are_kept(hide):
+    ways = {
+        "attribute": lambda big: type("Thing", (), {"weight": big}),
+        "list": lambda big: [[big]],
+        "closure": lambda big: lambda: big,
+        "numpy": lambda big: {"array": big.numpy().copy()},
+        "view": lambda big: [big[:4]],
+    }
     before = lab.alive.storages()
-    big = torch.ones(1 << 18)
-    kept = {
-        "attribute": lambda: type("Thing", (), {"weight": big}),
-        "list": lambda: [[big]],
-        "closure": lambda: (lambda: big),
-        "numpy": lambda: {"array": big.numpy().copy()},
-        "view": lambda: [big[:4]],
-    }[hide]()
-    del big
+    kept = ways[hide](torch.ones(1 << 18))
     assert lab.alive.added(before) >= 1 << 20
     del kept
     assert lab.alive.added(before) < 1 << 16

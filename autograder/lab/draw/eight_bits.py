@@ -222,7 +222,8 @@ def layer_bytes(Int8Linear: type) -> None:
     ax.set_yticks(range(2), list(bars))
     ax.set(ylim=(1.6, -0.6), xlim=(0, 1.25 * max(*bars.values()) / 1e3))
     ax.grid(visible=False, axis="y")
-    show(figure, f"A float32 layer holds {float_bytes:,} bytes, yours {held:,}. Outputs differ by {off:.2%} of their size.")
+    told = f"A float32 layer holds {float_bytes:,} bytes, yours {held:,}."
+    show(figure, f"{told} Outputs differ by {off:.2%} of their size.")
 
 
 def model_before_and_after(quantize_model: Callable, *, tokens: int = 256) -> None:
@@ -269,9 +270,7 @@ def _before_and_after(held: list[dict[str, int]], logs: list, ids) -> None:
     left.legend(fontsize=9)
     right.plot([0, 1], [0, 1], **FLOOR)
     right.plot(*chosen, "o", color=BLUE, markersize=4, alpha=0.5)
-    right.set(
-        title="Each token's probability", xlabel="before", ylabel="after", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02)
-    )
+    right.set(title="Each token's probability", xlabel="before", ylabel="after", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     print(f"same likeliest token at {same:.1%} of {len(ids)} positions, mean KL {kl:.4f} nats")
     sizes = "; ".join(f"{kind} {held[0][kind] / 1e6:.0f} to {held[1][kind] / 1e6:.0f}" for kind in kinds)
     show(

@@ -1,6 +1,6 @@
 """wrong: one scale for the whole matrix, written once per row
 points: 2
-message: all 7 scales are the same
+message: that is one scale for the whole matrix
 """
 import torch
 

@@ -1,5 +1,5 @@
 """wrong: the weight is rounded in place, and the tied embedding with it
-points: 2
+points: 3
 message: whoever rounds it in place rounds both
 """
 import torch

@@ -1,5 +1,5 @@
 """wrong: the embedding is rounded as well
-points: 2
+points: 3
 message: nothing to gain there
 """
 import torch

@@ -1,6 +1,6 @@
 """wrong: by the names of one family
 points: 2
-message: none of its
+message: their type is the same
 """
 import torch
 from torch import nn

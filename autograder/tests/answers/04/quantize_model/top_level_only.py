@@ -1,6 +1,6 @@
 """wrong: looks at the model's own children alone
-points: 1
-message: linear layers are still float
+points: 2
+message: how deep does your search go
 """
 import torch
 from torch import nn
