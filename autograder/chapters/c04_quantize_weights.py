@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -277,21 +278,31 @@ class Int8Matvec(Exercise):
             )
         return None
 
-    workloads = ({"size": 4096}, {"size": 8192}, {"size": 16384})
+    workloads = (
+        {"size": 4096, "products": 16},
+        {"size": 4096, "products": 64},
+        {"size": 8192, "products": 16},
+        {"size": 16384, "products": 8},
+    )
 
     def timed_challenge(self, rng, workload):
-        """One token through as many square matrices as no cache keeps, each taken from another place of a pool."""
+        """One token through several square matrices, one into the next.
+
+        All of them are taken from a pool that no cache keeps: each call goes on where the one before has stopped, from
+        a place that nobody knows exactly.
+        """
         from autograder import lab
 
-        size = workload["size"]
-        numbers = max(_rotating(), 2 * size * size)
+        size, numbers, products = _timed_sizes(workload)
+        start = next(_calls) * products * size**2 + int(rng.integers(size**2))
         std = lab.rotation.NUMBER_STD * math.sqrt(size) * SPREAD  # of a product with a scale around 1: none grows
         return Challenge(
             {
                 "size": size,
                 "numbers": numbers,
+                "products": products,
                 "seed": _pool_seed(),
-                "start": int(rng.integers(numbers // 64)) * 64,
+                "start": start % numbers,
                 "dtype": str(lab.machine_card().dtype).removeprefix("torch."),
                 "x": rng.standard_normal(size, dtype=np.float32),
                 "scale": (rng.uniform(0.5, 1.5, size) / std).astype(np.float32),
@@ -304,12 +315,16 @@ class Int8Matvec(Exercise):
 
         from autograder import lab
 
-        size, numbers = challenge["size"], challenge["numbers"]
+        size, numbers, places = (
+            challenge["size"],
+            challenge["numbers"],
+            challenge["numbers"] - challenge["size"] ** 2 + 1,
+        )
         weights = lab.rotation.pool(numbers, challenge["seed"])
         scale = torch.as_tensor(challenge["scale"]).to(lab.device())
         x = torch.as_tensor(challenge["x"]).to(lab.device(), getattr(torch, challenge["dtype"]))
-        for i in range(numbers // size**2):
-            start = (challenge["start"] + i * size**2) % (numbers - size**2 + 1) // 64 * 64
+        for i in range(challenge["products"]):
+            start = (challenge["start"] + i * size**2) % places // 64 * 64
             q = weights[start : start + size**2].view(size, size)
             x = learner.int8_matvec(x, q, scale).to(x.dtype)
         return x
@@ -320,12 +335,17 @@ class Int8Matvec(Exercise):
 
         from autograder import lab
 
-        size, numbers, dtype = challenge["size"], challenge["numbers"], getattr(torch, challenge["dtype"])
+        size, numbers, places = (
+            challenge["size"],
+            challenge["numbers"],
+            challenge["numbers"] - challenge["size"] ** 2 + 1,
+        )
+        dtype = getattr(torch, challenge["dtype"])
         weights = lab.rotation.pool(numbers, challenge["seed"], dtype)  # the same numbers as floats
         scale = torch.as_tensor(challenge["scale"]).to(lab.device())
         x = torch.as_tensor(challenge["x"]).to(lab.device(), dtype)
-        for i in range(numbers // size**2):
-            start = (challenge["start"] + i * size**2) % (numbers - size**2 + 1) // 64 * 64
+        for i in range(challenge["products"]):
+            start = (challenge["start"] + i * size**2) % places // 64 * 64
             weight = weights[start : start + size**2].view(size, size)
             x = (torch.nn.functional.linear(x, weight) * scale).to(dtype)
         return x
@@ -334,19 +354,30 @@ class Int8Matvec(Exercise):
         given, expected = _floats(answer), _floats(expected)
         if given is None or given.shape != expected.shape:
             return f"{len(expected)} numbers came out of the last product before; now it is {describe(answer)}"
-        products = challenge["numbers"] // challenge["size"] ** 2
+        products = challenge["products"]
         off = _relative(given, expected)
         if off <= 0.01 * math.sqrt(products):
             return None
         return f"after {products} products, one into the next, the result is off by {off:.0%}"
 
     def bytes_moved(self, workload):
-        return _rotating() // workload["size"] ** 2 * workload["size"] ** 2
+        size, _, products = _timed_sizes(workload)
+        return products * size**2
+
+
+_calls = count()  # timed calls of this judge: where the next one begins in the pool
+
+
+def _timed_sizes(workload: dict) -> tuple[int, int, int]:
+    """(rows and columns of a matrix, weights in the pool, products of one call)."""
+    size = workload["size"]
+    numbers = max(_rotating(), 2 * size**2)
+    return size, numbers, min(workload["products"], numbers // size**2)
 
 
 @cache
 def _rotating() -> int:
-    """Weights of one timed call, the same for the whole life of this process."""
+    """Weights in the pool, the same for the whole life of this process."""
     from autograder import lab
 
     return lab.rotation.rotation_bytes()

@@ -52,7 +52,7 @@ def test_bytes_are_counted_wherever_they_are_kept(hide):
         "attribute": lambda big: type("Thing", (), {"weight": big}),
         "list": lambda big: [[big]],
         "closure": lambda big: lambda: big,
-        "numpy": lambda big: {"array": big.numpy().copy()},
+        "numpy": lambda big: [{"array": big.numpy().copy()}],
         "view": lambda big: [big[:4]],
     }
     before = lab.alive.storages()
@@ -65,7 +65,7 @@ def test_bytes_are_counted_wherever_they_are_kept(hide):
 def test_two_views_of_one_storage_count_once():
     before = lab.alive.storages()
     big = torch.ones(1 << 18)
-    views = [big.view(512, 512), big[5:], big.T, big.numpy()]
+    views = [big.view(512, 512), big[5:], big.view(512, 512).T, big.numpy()]
     assert 1 << 20 <= lab.alive.added(before) < (1 << 20) + (1 << 16)
     del views
 
