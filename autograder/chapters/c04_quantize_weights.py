@@ -619,6 +619,7 @@ class QuantizeModel(Exercise):
         "A tied head and the embedding are two modules with one weight. Which of the two is multiplied, which is only "
         "looked up, and what happens to the second when you write into what they share?",
     )
+    agreement, kl = 0.87, 0.05  # seen with a scale per row: 0.94 and 0.005; with one per matrix 0.78 and 0.08
     tokens = 192  # of each window of the text
     windows = 3
     positions = 24  # of each window whose whole distribution is compared
@@ -726,12 +727,12 @@ class QuantizeModel(Exercise):
 
     def _why_words(self, challenge, answer) -> str | None:
         agreement, kl = _agreement(challenge, answer)
-        if agreement >= 0.9 and kl <= 0.05:
+        if agreement >= self.agreement and kl <= self.kl:
             return None
         return (
             f"at {agreement:.0%} of the positions the likeliest token is the original's, and the distributions differ "
-            f"by {kl:.2g} nats. Eight bits with a scale per row keep at least 90%, below 0.05. Do the layers compute "
-            "what they did, each row with its own scale?"
+            f"by {kl:.2g} nats. Eight bits with a scale per row keep {self.agreement:.0%} and more, and stay below "
+            f"{self.kl:g}. Do the layers compute what they did, each row with its own scale?"
         )
 
 

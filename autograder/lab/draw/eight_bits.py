@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from .phases import _attempt, _number, _plain_numbers
+from .phases import _attempt, _number
 from .style import FLOOR, GUESS, axes, course_style, show
+from .timing import _plain_log_ticks
 
 __all__ = [
     "bound",
@@ -30,6 +32,7 @@ __all__ = [
 
 BLUE, ORANGE, GREEN, GREY, PALE = "#0072B2", "#D55E00", "#009E73", "#999999", "#56B4E9"
 SERIES = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), ("#222222", "D"))
+COLORS = {"read": BLUE, "written": ORANGE, "read again": PALE}
 NEAR = {"textcoords": "offset points", "fontsize": 9, "va": "center"}
 
 
@@ -45,19 +48,17 @@ def bytes_moved(ways: Mapping[str, Mapping[str, float]], *, guess: tuple[str, fl
     for row, moved in enumerate(ways.values()):
         left = 0.0
         for what, size in moved.items():
-            color = {"read": BLUE, "written": ORANGE, "read again": PALE}[what]
-            ax.barh(row, size, left=left, height=0.6, color=color, hatch=hatches[what], edgecolor="white")
+            ax.barh(row, size, left=left, height=0.6, color=COLORS[what], hatch=hatches[what], edgecolor="white")
             left += size
         ax.annotate(f"{left:g}", (left, row), (6, 0), **NEAR)
-    for what, color in (("read", BLUE), ("written", ORANGE), ("read again", PALE)):
-        ax.bar(0, 0, color=color, hatch=hatches[what], edgecolor="white", label=what)
+    handles = [Patch(facecolor=c, hatch=hatches[what], edgecolor="white", label=what) for what, c in COLORS.items()]
     if guess:
-        ax.plot([guess[1]], [list(ways).index(guess[0])], **GUESS, label="your guess")
+        handles += ax.plot([guess[1]], [list(ways).index(guess[0])], **GUESS, label="your guess")
     ax.set_yticks(range(len(ways)), list(ways))
     most = max(*(sum(moved.values()) for moved in ways.values()), guess[1] if guess else 0)
     ax.set(ylim=(len(ways) - 0.4, -0.6), xlim=(0, 1.15 * most))
     ax.grid(visible=False, axis="y")
-    ax.legend(fontsize=9, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.28))
+    figure.legend(handles=handles, fontsize=9, ncols=4, loc="outside lower center")
     told = "; ".join(
         f"{name}: " + ", ".join(f"{size:g} {what}" for what, size in moved.items()) for name, moved in ways.items()
     )
@@ -83,7 +84,8 @@ def ways(
     for row, (name, value) in enumerate(seconds.items()):
         color = ORANGE if "float" in name else BLUE
         ax.barh(row, 1e3 * value - low, left=low, height=0.55, color=color, alpha=0.85)
-        ax.annotate(f"{1e3 * value:.3g} ms", (1e3 * value, row), (7, 0), **NEAR)
+        right = max(value, guess[1] if guess and guess[0] == name else 0, floors.get(name, 0))
+        ax.annotate(f"{1e3 * value:.3g} ms", (1e3 * right, row), (10, 0), **NEAR)
         if name in floors:
             label = "its bytes / bandwidth" if name == next(iter(floors)) else None
             ax.plot([1e3 * floors[name]] * 2, [row - 0.4, row + 0.4], **FLOOR | {"linewidth": 2}, label=label)
@@ -91,10 +93,10 @@ def ways(
         ax.plot([1e3 * guess[1]], [list(seconds).index(guess[0])], **GUESS, label="your guess")
     ax.set_yticks(range(len(seconds)), list(seconds))
     ax.set(ylim=(len(seconds) - 0.4, -0.6), xlim=(low, high))
-    _plain_numbers(ax.xaxis)
+    _plain_log_ticks(ax)
     ax.grid(visible=False, axis="y")
     if floors or guess:
-        ax.legend(fontsize=9, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.26))
+        figure.legend(fontsize=9, ncols=2, loc="outside lower center")
     told = ", ".join(f"{name} {1e3 * value:.3g} ms" for name, value in seconds.items())
     limits = ", ".join(f"{name} {1e3 * value:.3g} ms" for name, value in floors.items())
     show(figure, f"Log scale. {told}." + (f" Bytes over bandwidth: {limits}." if limits else ""))
@@ -112,7 +114,8 @@ def tokens_per_second(
     figure.set_figheight(1.5 + 0.45 * len(measured))
     for row, (name, speed) in enumerate(measured.items()):
         ax.barh(row, speed, height=0.55, color=PALE if name in names else BLUE)
-        ax.annotate(f"{speed:.0f}", (speed, row), (6, 0), **NEAR)
+        right = max(speed, predicted, guess or 0) if row == len(measured) - 1 else speed
+        ax.annotate(f"{speed:.0f}", (right, row), (10, 0), **NEAR)
     last = len(measured) - 1
     ax.plot([predicted] * 2, [last - 0.4, last + 0.4], **FLOOR | {"linewidth": 2}, label=f"predicted: {predicted:.0f}")
     if guess is not None:
@@ -120,7 +123,7 @@ def tokens_per_second(
     ax.set_yticks(range(len(measured)), list(measured))
     ax.set(ylim=(last + 0.6, -0.6), xlim=(0, 1.2 * max(*measured.values(), predicted, guess or 0)))
     ax.grid(visible=False, axis="y")
-    ax.legend(fontsize=9, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.26))
+    figure.legend(fontsize=9, ncols=2, loc="outside lower center")
     told = ", ".join(f"{name}: {speed:.0f}" for name, speed in measured.items())
     show(figure, f"Tokens per second. {told}. Predicted for the last: {predicted:.0f}.")
 
@@ -150,8 +153,8 @@ def rounding(quantize_int8: Callable) -> None:
     ax.set_ylim(-reach, reach)
     if reach > 3:
         ax.set_yscale("symlog", linthresh=1)
-        ax.set_ylabel("moved by, in steps of its row (log scale beyond 1)")
-    ax.legend(fontsize=9, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+        ax.set_ylabel("steps of its row (log scale beyond 1)")
+    figure.legend(fontsize=9, ncols=2, loc="outside lower center")
     told = ", ".join(f"{np.abs(row).max():.2g}" for row in off)
     show(figure, f"24 weights of three rows. The furthest that a weight of each moved, in steps of its row: {told}.")
 
