@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -189,7 +190,7 @@ def test_the_pool_goes_round_and_nobody_knows_where_a_matrix_begins(monkeypatch)
     exercise, rng = c04.Int8Matvec(), np.random.default_rng(1)
     starts = [exercise.timed_challenge(rng, {"size": 64, "products": 16})["start"] for _ in range(40)]
     assert len(set(starts)) > 30
-    steps = [(later - earlier) % (64**3) for earlier, later in zip(starts, starts[1:], strict=False)]
+    steps = [(later - earlier) % (64**3) for earlier, later in pairwise(starts)]
     assert all(15 * 64**2 <= step <= 17 * 64**2 for step in steps), "each call goes on where the last one stopped"
 
 
