@@ -101,6 +101,7 @@ class Exercise:
     timed_run(learner, challenge)    like `run`, for the timed calls (default: `run` itself).
     baseline(challenge)              the course's slow way, static, in the course's own process; same answer.
     agrees(challenge, answer, expected)   judge: None, or what is wrong with a timed answer.
+    One that is `not_slower` has no baseline: the course's own solution stands in its place.
     """
 
     name: str = ""
@@ -120,6 +121,7 @@ class Exercise:
     speed_rung: str = ""
     counted: tuple[str, ...] = ()  # rungs that say how much was computed: the clock must agree (all rungs when empty)
     held_bytes: int | None = None  # memory the timed process may keep beyond the course's solution; None: any
+    not_slower: bool = False  # the speed points are for not being slower than the course's solution by 30%
     timed_seconds: float = 60.0
 
     @property

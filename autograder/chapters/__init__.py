@@ -12,6 +12,7 @@ SLUGS = (
     "01_prefill_and_decode",
     "02_the_fastest_possible",
     "03_kv_cache",
+    "04_quantize_weights",
     "05_fewer_bits",
     "06_prefix_caching",
 )

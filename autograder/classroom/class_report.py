@@ -89,9 +89,13 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Speeds:
-    """Measured speedups of one exercise over the slow way. Positions are percent of the figure's width."""
+    """Measured speedups of one exercise over the slow way, or over the course's solution where only slowness costs.
+
+    Positions are percent of the figure's width.
+    """
 
     name: str
+    against: str
     ratios: list[float]
     unmeasured: int
     half_bar: float | None
@@ -105,9 +109,11 @@ class Speeds:
     def words(self) -> str:
         """The figure for those who cannot see it."""
         text = (
-            f"{len(self.ratios)} measured speedups of {self.name} over the slow way, from {min(self.ratios):.2f} to "
+            f"{len(self.ratios)} measured speedups of {self.name} over {self.against}, from {min(self.ratios):.2f} to "
             f"{max(self.ratios):.2f} times, median {median(self.ratios):.2f}."
         )
+        if self.half_bar == self.full_bar and self.full_bar:
+            return f"{text} Full marks start at {self.full_bar:.2f} times."
         if self.half_bar and self.full_bar:
             text += f" Half marks start at {self.half_bar:.2f}, full marks at {self.full_bar:.2f} times."
         return text + (f" The course's solution reaches {self.reference:.2f} times." if self.reference else "")
@@ -275,6 +281,7 @@ def speeds(name: str, judged: Iterable[Report]) -> Speeds | None:
         median(values) if (values := [speed[part] for speed in measured if speed.get(part)]) else None
         for part in ("half_bar", "full_bar", "reference_ratio")
     )
+    against = measured[0].get("against", "the slow way")
     marks = [value for value in (1.0, half, full, reference) if value]
     low, high = min(*ratios, *marks) / 1.2, max(*ratios, *marks) * 1.2
 
@@ -288,10 +295,11 @@ def speeds(name: str, judged: Iterable[Report]) -> Speeds | None:
         dots.append((column * 1.6, heights[column]))
         heights[column] += 1
     ticks = [t for t in (0.1, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128) if low <= t <= high]
-    lines = [(1.0, "the slow way", "slow"), (half, "half marks", "bar"), (full, "full marks", "bar")]
+    lines = [(1.0, against, "slow"), (half if half != full else None, "half marks", "bar"), (full, "full marks", "bar")]
     lines.append((reference, "the course's solution", "reference"))
     return Speeds(
         name,
+        against,
         ratios,
         len(facts) - len(measured),
         half,

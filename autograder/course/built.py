@@ -23,21 +23,22 @@ from autograder.lab import LabError
 
 
 class NotBuilt(LabError):
-    """There is neither a learner's own answer with full marks nor the course's; one sentence."""
+    """No exercise of the course builds what was asked for; one sentence."""
 
 
 def built(*names: str) -> Any:
     """What these names stand for in your own answers that earned full marks, else in the course's. Says which.
 
-    One name gives one object, several give a tuple; names of one exercise come from the same code.
+    One name gives one object, several give a tuple; names of one exercise come from the same code. None, with a
+    sentence, stands for a name where neither is here.
     """
-    modules: dict[str, types.ModuleType] = {}
+    modules: dict[str, types.ModuleType | None] = {}
     for name in names:
         exercise = _exercise_with(name)
         if exercise.name not in modules:
             modules[exercise.name], whose = _module(exercise)
             print(f"{exercise.name}: {whose}")
-    found = tuple(getattr(modules[_exercise_with(name).name], name) for name in names)
+    found = tuple(getattr(modules[_exercise_with(name).name], name, None) for name in names)
     return found if len(names) > 1 else found[0]
 
 
@@ -85,8 +86,8 @@ def _exercise_with(name: str) -> Exercise:
     raise NotBuilt(f"no exercise of the course builds `{name}`")
 
 
-def _module(exercise: Exercise) -> tuple[types.ModuleType, str]:
-    """(the code of an exercise, whose it is in words)."""
+def _module(exercise: Exercise) -> tuple[types.ModuleType | None, str]:
+    """(the code of an exercise, whose it is in words); (None, what to do about it) where there is none."""
     path, why = file_of(exercise.name), "yours has not earned full marks yet"
     if path.exists():
         try:
@@ -96,7 +97,7 @@ def _module(exercise: Exercise) -> tuple[types.ModuleType, str]:
     cells = references()(exercise.name)
     if cells is None:
         slug = chapters.chapter_of(exercise.name)
-        raise NotBuilt(f"`{exercise.name}` is not built yet ({why}): check it in the assignment {slug}, then come back")
+        return None, f"not here ({why}): build it in the assignment {slug}, then run this again"
     return _from_text(exercise.name, text_of(slice_for(cells, exercise.names))), f"the course's ({why})"
 
 

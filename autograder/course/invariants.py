@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "classroom": {"lab", "exercise", "chapters", "judge", "course"},
     "cli": {"lab", "exercise", "chapters", "judge", "course", "classroom"},
 }
-FOR_NOTEBOOKS = ("check", "hint", "progress", "rubric")  # the package's own names, which come from `course`
+FOR_NOTEBOOKS = ("built", "check", "hint", "progress", "rubric")  # the package's own names, which come from `course`
 CARELESS_NAMES = ("utils", "misc", "common", "scripts")
 
 

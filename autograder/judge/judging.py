@@ -257,14 +257,11 @@ class Judge:
             counted = exercise.counted or tuple(exercise.rungs)
             share = float(all(rung.ok for rung in verdict.rungs if rung.name in counted))
             verdict.speed = {"measurable": False} | facts
-            message = (
-                "speed was not measurable on this machine, or not now: it is too slow, or busy. These points follow "
-                "the counted work above; a check on a quiet machine measures."
-            )
-            return share, message, None
+            return share, _unmeasured_message(facts), None
         decision = replace(decision, review=decision.review or _disagreement(exercise, verdict, decision))
-        verdict.speed = _speed_facts(decision) | facts
-        return decision.share, _speed_message(decision), decision.review
+        against = "the course's solution" if exercise.not_slower else "the slow way"
+        verdict.speed = _speed_facts(decision) | facts | {"against": against}
+        return decision.share, _speed_message(decision, against), decision.review
 
     def _busy(self) -> str | None:
         """Why the machine is not this judge's alone, after waiting for others to finish; None when it is."""
@@ -424,18 +421,37 @@ def _speed_facts(decision) -> dict:
     }
 
 
-def _speed_message(decision) -> str:
+def _unmeasured_message(facts: dict) -> str:
+    follow = "These points follow the counted work above"
+    if "shown" in facts:
+        return (
+            f"a call takes you {1e3 * facts['shown']:.3g} ms here. {follow}. Provisional: whether that is slower than "
+            "the course's solution is decided on your teacher's machine."
+        )
+    return (
+        "speed was not measurable on this machine, or not now: it is too slow, or busy. "
+        f"{follow}; a check on a quiet machine measures."
+    )
+
+
+def _speed_message(decision, against: str) -> str:
     half, full = decision.bars
+    if half == full:  # nothing between all and nothing: only slowness costs
+        text = f"{decision.ratio:.2f}x the speed of {against}. Full marks start at {full:.2f}x."
+        return text + _remarks(decision)
     if decision.reference_ratio is None:
         course = "Provisional: decided on your teacher's machine."
     else:
         course = f"The course's solution reaches {decision.reference_ratio:.1f}x here."
     text = (
-        f"{decision.ratio:.2f}x the speed of the slow way. {course} "
+        f"{decision.ratio:.2f}x the speed of {against}. {course} "
         f"Half marks start at {half:.2f}x, full marks at {full:.2f}x."
     )
-    if decision.noisy:
-        text += " Noisy machine: decided by the estimate."
+    return text + _remarks(decision)
+
+
+def _remarks(decision) -> str:
+    text = " Noisy machine: decided by the estimate." if decision.noisy else ""
     if decision.review:
         text += f" A person has to look at this: {decision.review}."
     return text

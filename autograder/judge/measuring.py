@@ -1,4 +1,7 @@
-"""Timing the three arms: the course's baseline, its reference, and the learner, one at a time on a still machine."""
+"""Timing the three arms: the course's baseline, its reference, and the learner, one at a time on a still machine.
+
+Where being no slower than the reference is asked for, the reference stands in the baseline's place, and there are two.
+"""
 
 from __future__ import annotations
 
@@ -96,9 +99,11 @@ class Measurement:
         self._benches = benches
         self._arms: dict[str, Arm] = {}
         try:
-            self._arms["baseline"] = self._course_arm(benches[1], None)
+            if not exercise.not_slower:
+                self._arms["baseline"] = self._course_arm(benches[1], None)
             if reference is not None:
-                self._arms["reference"] = self._course_arm(benches[1], reference)
+                name = "baseline" if exercise.not_slower else "reference"
+                self._arms[name] = self._course_arm(benches[1], reference)
         except (Died, TimedOut) as problem:
             raise CourseFailed(f"the course's own processes did not start: {problem}") from None
 
@@ -126,6 +131,8 @@ class Measurement:
         Raises Wrong when a timed answer is not right, Died or TimedOut when the learner's process does not answer,
         CourseFailed when one of the course's own does not.
         """
+        if not self._arms:
+            return None, self._shown()
         self._progress("choosing a workload for this machine", 0.0)
         self._benches[0].stop()
         try:
@@ -143,6 +150,18 @@ class Measurement:
         decision = self._doubted(decision, plan, slow_first)
         return decision, facts | {"workload": plan.workload, "calls_per_block": plan.calls}
 
+    def _shown(self) -> dict:
+        """Facts where there is nothing to compare the learner with: how long a call takes them, in seconds."""
+        workload = self._exercise.workloads[0]
+        self._arms["learner"], taken = self._learner_arm(), []
+        for _ in range(1 + PROBES):
+            challenge = self._exercise.timed_challenge(self._rng, workload)
+            answer, seconds = self._alone("learner", challenge)
+            if isinstance(answer, Raised):
+                raise Wrong(_what_it_raised(answer))
+            taken.append(seconds)
+        return {"provisional": True, "workload": workload, "shown": median(taken[1:])}
+
     def close(self) -> None:
         """End every worker."""
         for name in list(self._arms):
@@ -156,6 +175,8 @@ class Measurement:
     def _calibrate(self) -> tuple[Plan | None, dict]:
         """The smallest workload with a clear difference, or the clearest one that is clear enough."""
         exercise = self._exercise
+        if exercise.not_slower:
+            return self._long_enough(), {"provisional": False}
         if "reference" not in self._arms:
             workload = exercise.workloads[0]
             return Plan.of(workload, self._probe(workload)), {"provisional": True}
@@ -175,6 +196,19 @@ class Measurement:
         if best is None or best[0] < LEAST_RATIO:
             return None, {"provisional": False, "tried": tried}
         return best[1], {"provisional": False}
+
+    def _long_enough(self) -> Plan:
+        """The smallest workload of which one call makes a block: the less of its time is the round trip's."""
+        plan = None
+        for workload in self._exercise.workloads:
+            seconds = self._probe(workload)
+            larger = Plan.of(workload, seconds)
+            if plan is not None and larger.calls > larger.most_calls:
+                break
+            plan = larger
+            if min(seconds["baseline"]) >= BLOCK_SECONDS:
+                break
+        return plan
 
     def _probe(self, workload: dict) -> dict[str, list[float]]:
         """Seconds of each call of each of the course's arms, the first left out: more calls where they are short."""
@@ -202,6 +236,8 @@ class Measurement:
             self._progress(f"measuring: comparison {i + 1} of at most {last}", i / last)
             return self._triple(plan, plan.calls_in(i))
 
+        if self._exercise.not_slower:
+            return speed.not_slower(triple)
         return speed.decide(triple, minimum_ratio=self._exercise.minimum_ratio)
 
     def _warm_up(self, plan: Plan) -> None:
@@ -252,7 +288,7 @@ class Measurement:
     def _check(self, challenge: Challenge, answers: dict) -> None:
         answer, expected = answers["learner"], answers["baseline"]
         if isinstance(answer, Raised):
-            raise Wrong(f"your code raised {answer}" + "".join(f"\n{frame}" for frame in answer.frames))
+            raise Wrong(_what_it_raised(answer))
         problem = self._exercise.agrees(challenge, answer, expected)
         if problem:
             raise Wrong(problem)
@@ -282,10 +318,15 @@ class Measurement:
 
     def _held_beyond_allowance(self) -> int:
         """Bytes of memory that the learner's process holds beyond the reference's; 0 when that is allowed."""
-        if self._exercise.held_bytes is None or "reference" not in self._arms:
+        course = self._arms.get("baseline" if self._exercise.not_slower else "reference")
+        if self._exercise.held_bytes is None or course is None:
             return 0
-        more = self._arms["learner"].worker.memory_bytes() - self._arms["reference"].worker.memory_bytes()
+        more = self._arms["learner"].worker.memory_bytes() - course.worker.memory_bytes()
         return more if more > self._exercise.held_bytes else 0
+
+
+def _what_it_raised(answer: Raised) -> str:
+    return f"your code raised {answer}" + "".join(f"\n{frame}" for frame in answer.frames)
 
 
 def _timed_run(exercise: Exercise) -> Callable:

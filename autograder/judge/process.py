@@ -464,6 +464,7 @@ def bench_environment(threads: int | None) -> dict[str, str]:
 
 def _added(threads: int | None) -> dict[str, str]:
     added = {"AUTOGRADER_BENCH": "1", "MPLBACKEND": "Agg", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    added["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # else a worker starts a pool of compilers, each as large as itself
     if threads:
         added |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     return added

@@ -117,14 +117,22 @@ def report_html(verdict: Verdict, *, picture: bool = True, footer: str = "") -> 
 def describe_picture(verdict: Verdict) -> str:
     """The picture in words, for those who cannot see it."""
     speed = verdict.speed or {}
-    text = f"Your code ran at {speed['ratio']:.2f} times the speed of the slow way"
+    text = f"Your code ran at {speed['ratio']:.2f} times the speed of {_against(speed)}"
     if speed.get("reference_ratio"):
         text += f"; the course's solution at {speed['reference_ratio']:.2f} times"
     return f"{text}. Each dot is one of {speed['triples']} comparisons."
 
 
+def _against(speed: dict) -> str:
+    """What the speedups of a verdict are over."""
+    return speed.get("against", "the slow way")
+
+
 def report_png(verdict: Verdict) -> bytes | None:
-    """A small PNG of the comparisons, each a dot at its speedup over the slow way; None when nothing was timed."""
+    """A small PNG of the comparisons, each a dot at its speedup over the slow way; None when nothing was timed.
+
+    Where only slowness costs marks the course's solution stands in the slow way's place.
+    """
     speed = verdict.speed
     if not speed or not speed.get("seconds", {}).get("baseline"):
         return None
@@ -145,7 +153,8 @@ def report_png(verdict: Verdict) -> bytes | None:
         axes.plot(ratios, [height] * len(ratios), marker, color=colour, alpha=0.45, markersize=6, label=label)
         middle = speed["ratio"] if side == "learner" else speed["reference_ratio"]
         axes.plot([middle] * 2, [height - 0.3, height + 0.3], color=colour, linewidth=2)
-    for bar, style in ((speed.get("half_bar"), ":"), (speed.get("full_bar"), "--")):
+    half, full = speed.get("half_bar"), speed.get("full_bar")
+    for bar, style in ((half if half != full else None, ":"), (full, "--")):
         if bar:
             axes.axvline(bar, color="#1a7f37", linestyle=style, linewidth=1.2)
             everything.append(bar)
@@ -155,12 +164,14 @@ def report_png(verdict: Verdict) -> bytes | None:
     axes.set_xlim(low, high)
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_yticks(range(len(rows)), [row[0] for row in rows], fontsize=9)
-    ticks = [t for t in (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64) if low <= t <= high]
+    near = (0.75, 1.25) if high / low < 4 else ()
+    ticks = [t for t in (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, *near) if low <= t <= high]
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}×"))
     axes.tick_params(labelsize=8)
-    axes.set_xlabel("speed over the slow way (log); green: half marks dotted, full marks dashed", fontsize=8)
+    marks = "full marks dashed" if half == full else "half marks dotted, full marks dashed"
+    axes.set_xlabel(f"speed over {_against(speed)} (log); green: {marks}", fontsize=8)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     buffer = io.BytesIO()

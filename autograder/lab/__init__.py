@@ -35,7 +35,7 @@ _HOMES = {
     "Machine": "machine",
     "machine_card": "machine",
 }
-_ROOMS = ("default_model", "doctor", "draw", "hardware", "machine", "models", "published", "setup")
+_ROOMS = ("alive", "default_model", "doctor", "draw", "hardware", "machine", "models", "published", "rotation", "setup")
 
 __all__ = ["LabError", "cache_dir", "clock", *_HOMES, *_ROOMS]
 

@@ -144,6 +144,16 @@ def load_model(
     return _model(name, dtype or _usual_dtype(name), off_grid, layers, vocab_size, seed, str(device()))
 
 
+def random_model(geometry: dict, *, seed: int) -> transformers.PreTrainedModel:
+    """A small model of any family with random float32 weights: what `shape:tiny` is to Llama, on `device()`.
+
+    geometry: what `AutoConfig.for_model` takes, `model_type` among it. Every matrix is normal with standard deviation
+    0.25, every vector is all ones, biases too. A new object each time.
+    """
+    built = AutoConfig.for_model(**geometry)
+    return _random_model(built, "shape:tiny", torch.float32, seed, str(device())).eval().requires_grad_(False)
+
+
 def preload(name: str | None = None, *, dtype: torch.dtype = torch.float32) -> transformers.PreTrainedModel:
     """The model in main memory, without asking for a device: what a process may do before it forks.
 

@@ -14,11 +14,14 @@ from .cache import cache_dir, one_at_a_time, writable_cache_dir
 from .hardware import compiler
 from .progress import Progress, line
 
-# One small kernel of the kind the course compiles. Building it also builds what every later kernel shares.
-_ONE_KERNEL = """
+# The kernels that the course's own solutions compile, in the sizes of their checks, so that a check seldom waits for a
+# compiler. Building the first also builds what every later kernel shares.
+_KERNELS = """
 import torch
-kernel = torch.compile(lambda x, w, scale: (x * w.to(x.dtype)).sum(-1) * scale, dynamic=False)
-kernel(torch.ones(64), torch.ones(64, 64, dtype=torch.int8), torch.ones(64))
+for dtype in (torch.float32, torch.bfloat16):
+    for rows, columns in ((768, 1024), (4096, 4096)):
+        kernel = torch.compile(lambda x, w, scale: (x * w.to(x.dtype)).sum(-1) * scale, dynamic=False)
+        kernel(torch.ones(columns, dtype=dtype), torch.ones(rows, columns, dtype=torch.int8), torch.ones(rows))
 """
 
 
@@ -63,7 +66,7 @@ def why_no_compiling() -> str | None:
 
 
 def _marker() -> Path:
-    return compile_cache() / f"warmed-torch-{version('torch')}-python-{sysconfig.get_python_version()}"
+    return compile_cache() / f"warmed-for-04-torch-{version('torch')}-python-{sysconfig.get_python_version()}"
 
 
 def _is_warm() -> bool:
@@ -71,12 +74,12 @@ def _is_warm() -> bool:
 
 
 def _warm(progress: Progress) -> list[str]:
-    """Compile one kernel in a process of its own; a sentence when that fails."""
-    progress("warming the compile cache (about 15 s)", None)
+    """Compile the kernels in a process of their own; a sentence when that fails."""
+    progress("warming the compile cache (about 20 s)", None)
     writable_cache_dir()
     compile_cache().mkdir(exist_ok=True)
     environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(compile_cache())}
-    done = subprocess.run([sys.executable, "-P", "-c", _ONE_KERNEL], env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-P", "-c", _KERNELS], env=environment, capture_output=True, text=True)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason was given"])[-1][:200]
         return [f"torch.compile does not work here and is left out ({reason})."]

@@ -52,12 +52,16 @@ def test_an_answer_that_no_longer_loads_gives_way_to_the_courses(capsys):
     assert "yours did not load: ModuleNotFoundError" in capsys.readouterr().out
 
 
-def test_where_there_is_neither_a_sentence_says_what_to_do(monkeypatch):
+def test_where_there_is_neither_a_sentence_says_what_to_do(monkeypatch, capsys):
     monkeypatch.setattr(shelf, "references", lambda: lambda name: None)
-    with pytest.raises(NotBuilt, match="check it in the assignment 00_measure_honestly"):
-        built(NAME)
-    with pytest.raises(NotBuilt, match="no exercise of the course builds `nothing`"):
-        built("nothing")
+    assert built(NAME) is None and built("PreallocatedCache", "CacheFull") == (None, None)
+    assert "build it in the assignment 00_measure_honestly" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["SPOT_THE_MISTAKE", "when_to_trust_a_number", "nothing"])
+def test_what_no_exercise_builds_is_told(name):
+    with pytest.raises(NotBuilt, match=f"no exercise of the course builds `{name}`"):
+        built(name)
 
 
 def test_names_of_one_exercise_come_from_the_same_code(capsys):

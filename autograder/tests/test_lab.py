@@ -390,10 +390,10 @@ def test_without_a_compiler_set_up_says_so_and_goes_on(empty_cache, monkeypatch)
 @pytest.mark.skipif(setup.why_no_compiling() is not None, reason="nothing to compile with here")
 def test_a_kernel_that_does_not_compile_is_one_sentence(empty_cache, monkeypatch):
     monkeypatch.setattr(setup.default_model, "ensure", lambda *_, **__: None)
-    monkeypatch.setattr(setup, "_ONE_KERNEL", "raise RuntimeError('no such instruction')")
+    monkeypatch.setattr(setup, "_KERNELS", "raise RuntimeError('no such instruction')")
     (note,) = setup.run(progress.silent)
     assert is_one_sentence(note) and "no such instruction" in note
-    monkeypatch.setattr(setup, "_ONE_KERNEL", "")
+    monkeypatch.setattr(setup, "_KERNELS", "")
     assert setup.run(progress.silent) == [] and setup._is_warm()
 
 

@@ -132,6 +132,58 @@ def test_a_table_kept_to_look_fast_is_seen_from_outside(verdict_on):
     assert verdict_on(ONCE, exercise=Lean).outcome == "full"
 
 
+class NotSlower(SumTo):
+    """The same without a baseline: the course's solution is the yardstick, and only slowness costs."""
+
+    not_slower = True
+    baseline = None
+    workloads = ({"n": 20_000}, {"n": 1_000_000})
+
+
+def test_where_only_slowness_costs_an_equal_and_a_faster_solution_earn_all(verdict_on):
+    verdict = verdict_on(ONCE, exercise=NotSlower)
+    assert verdict.points == 4, report_text(verdict)
+    assert verdict.speed["workload"] == {"n": 1_000_000}, "the first of which one call makes a block"
+    assert verdict.speed["against"] == "the course's solution" and verdict.speed["seconds"]["reference"][0] is None
+    told = " ".join(report_text(verdict).split())
+    assert "x the speed of the course's solution. Full marks start at 0.77x." in told
+    assert report_png(verdict).startswith(b"\x89PNG") and "the slow way" not in report_html(verdict)
+    quick = verdict_on("def sum_to(n):\n    return n * (n + 1) // 2", exercise=NotSlower)
+    assert quick.points == 4 and quick.review is None, "there is nothing to win by being quick"
+
+
+def test_where_only_slowness_costs_a_slow_solution_loses_the_speed_points(verdict_on):
+    verdict = verdict_on(THREE_TIMES, exercise=NotSlower)
+    assert verdict.points == 2, report_text(verdict)
+    assert "0.3" in verdict.rungs[-1].message and "Full marks start at" in verdict.rungs[-1].message
+
+
+@pytest.mark.cheats
+def test_where_only_slowness_costs_answers_are_compared_as_well(verdict_on):
+    verdict = verdict_on("def sum_to(n):\n    return n * (n + 1) // 2 if n < 1000 else 7", exercise=NotSlower)
+    assert verdict.points == 2 and "a timed answer was not right" in verdict.rungs[-1].message
+
+
+@pytest.mark.cheats
+def test_where_only_slowness_costs_memory_is_compared_with_the_courses(verdict_on):
+    class Lean(NotSlower):
+        held_bytes = 16 << 20
+
+    table = "import numpy as np\ntable = np.ones(1 << 24)\n"
+    verdict = verdict_on(f"{table}{ONCE}".replace("total = 0", "total = 0 * int(table[n % 9])"), exercise=Lean)
+    assert verdict.outcome == "review" and verdict.points == 2
+    assert "MB more than the course's solution" in verdict.review
+
+
+def test_without_the_courses_solution_slowness_is_shown_and_not_judged(verdict_on):
+    verdict = verdict_on(THREE_TIMES, exercise=NotSlower, reference=None)
+    assert verdict.points == 4 and verdict.speed["provisional"] and verdict.speed["measurable"] is False
+    assert "ms here" in verdict.rungs[-1].message and "decided on your teacher's machine" in verdict.rungs[-1].message
+    assert "  ?     a call takes you" in report_text(verdict) and report_png(verdict) is None
+    wrong = verdict_on("def sum_to(n):\n    return 0", exercise=NotSlower, reference=None)
+    assert wrong.points == 0, "what is not judged follows the counted work"
+
+
 def test_the_node_tier_measures_only_on_a_machine_that_is_left_alone(monkeypatch):
     monkeypatch.setattr("autograder.judge.judging.QUIET_SECONDS", 0)
     monkeypatch.setattr("psutil.cpu_percent", lambda interval: 57.0)

@@ -82,8 +82,32 @@ def test_hodges_lehmann_is_not_moved_by_one_stall():
     assert hodges_lehmann([1.0] * 10 + [1000.0]) == pytest.approx(1.0)
 
 
+def against_the_reference(rng, *, learner: float, noise: float):
+    """Pairs of the same machine, the reference in the baseline's place; `learner` is its speed."""
+    triple = machine(rng, reference=None, learner=learner, noise=noise)
+    return lambda i: triple(i)
+
+
 def test_no_slower_than_the_reference_by_thirty_percent():
     rng = np.random.default_rng(5)
-    noisy = lambda seconds: seconds * math.exp(rng.normal(0, 0.05))  # noqa: E731
-    assert not_slower(lambda i: (noisy(1.1), noisy(1.0)))[0]
-    assert not not_slower(lambda i: (noisy(1.6), noisy(1.0)))[0]
+    for learner, share in ((1.2, 1.0), (1.0, 1.0), (1 / 1.1, 1.0), (1 / 1.6, 0.0), (1 / 3, 0.0)):
+        decision = not_slower(against_the_reference(rng, learner=learner, noise=0.05))
+        assert (decision.share, decision.noisy) == (share, False)
+        assert decision.bars == pytest.approx((1 / 1.3, 1 / 1.3)) and decision.reference_ratio is None
+
+
+def test_being_faster_than_the_course_is_no_reason_for_doubt_where_only_slowness_costs():
+    rng = np.random.default_rng(6)
+    decision = not_slower(against_the_reference(rng, learner=4.0, noise=0.05))
+    assert decision.share == 1.0 and decision.review is None
+
+
+@pytest.mark.parametrize(("noise", "lost", "gained"), [(0.1, 0.001, 0.001), (0.2, 0.01, 0.01)])
+def test_where_only_slowness_costs_an_equal_keeps_its_marks_and_one_of_half_the_speed_loses_them(noise, lost, gained):
+    rng = np.random.default_rng(8)
+    equal, half = (
+        [not_slower(against_the_reference(rng, learner=learner, noise=noise)).share for _ in range(RUNS)]
+        for learner in (1.0, 0.5)
+    )
+    assert 1 - sum(equal) / RUNS < lost
+    assert sum(half) / RUNS < gained

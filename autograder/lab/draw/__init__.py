@@ -1,6 +1,7 @@
 """The course's figures: each function draws one and shows it with a description in words."""
 
 from .bits import *  # noqa: F403
+from .eight_bits import *  # noqa: F403
 from .limits import *  # noqa: F403
 from .memory import *  # noqa: F403
 from .phases import *  # noqa: F403

@@ -1,0 +1,25 @@
+"""wrong: float32 comes out of a bfloat16 layer
+points: 2
+message: y comes in x's dtype
+"""
+import torch
+from torch import nn
+
+
+def quantize_int8(weight):
+    weight = weight.float()
+    scale = weight.abs().amax(dim=1).clamp_min(1e-12) / 127
+    return (weight / scale[:, None]).round().to(torch.int8), scale
+
+
+class Int8Linear(nn.Module):
+    @classmethod
+    def from_linear(cls, linear):
+        self = cls()
+        self.q, self.scale = quantize_int8(linear.weight)
+        self.bias = linear.bias
+        return self
+
+    def forward(self, x):
+        y = x @ self.q.to(x.dtype).T * self.scale
+        return y if self.bias is None else y + self.bias

@@ -1,0 +1,28 @@
+"""wrong: looks at the model's own children alone
+points: 2
+message: how deep does your search go
+"""
+import torch
+from torch import nn
+
+
+class Int8Linear(nn.Module):
+    @classmethod
+    def from_linear(cls, linear):
+        self = cls()
+        weight = linear.weight.float()
+        self.scale = weight.abs().amax(dim=1).clamp_min(1e-12) / 127
+        self.q = (weight / self.scale[:, None]).round().to(torch.int8)
+        self.bias = linear.bias
+        return self
+
+    def forward(self, x):
+        y = (x @ self.q.to(x.dtype).T * self.scale).to(x.dtype)
+        return y if self.bias is None else y + self.bias
+
+
+def quantize_model(model):
+    for name, child in model.named_children():
+        if isinstance(child, nn.Linear):
+            setattr(model, name, Int8Linear.from_linear(child))
+    return model
