@@ -18,7 +18,8 @@ from autograder.judge.slicing import Slice
 
 BLOCK_SECONDS = 0.030
 TRIPLE_SECONDS = 0.6
-WANTED_RATIO, LEAST_RATIO = 2.0, 1.6
+WANTED_RATIO, LEAST_RATIO = 2.0, 1.6  # of the reference over the baseline, by the probes
+WORTHLESS_RATIO = 1.3  # of the same, once measured: below it the rule could not tell one from the other
 PROBES, PROBE_SECONDS = 3, 0.3  # of a workload: at least so many calls of each arm, and more while there is time
 FEW_CALLS, CALM = 6, 1.25  # calls that make a block; how much longer than the quickest a usual call is in quiet
 FIRST_CALL_FACTOR = 3.0
@@ -147,8 +148,10 @@ class Measurement:
             if not slow_first or again:
                 break
             self._end("learner")
-        decision = self._doubted(decision, plan, slow_first)
-        return decision, facts | {"workload": plan.workload, "calls_per_block": plan.calls}
+        measured = facts | {"workload": plan.workload, "calls_per_block": plan.calls}
+        if decision.reference_ratio is not None and decision.reference_ratio < WORTHLESS_RATIO:
+            return None, measured | {"reached": decision.reference_ratio}  # less than the probes had promised
+        return self._doubted(decision, plan, slow_first), measured
 
     def _shown(self) -> dict:
         """Facts where there is nothing to compare the learner with: how long a call takes them, in seconds."""

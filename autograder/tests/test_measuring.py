@@ -207,6 +207,15 @@ def test_a_failing_reference_is_nobodys_fault_and_goes_to_a_person(verdict_on):
     assert "the course's reference raised OSError: gone" in verdict.review
 
 
+def test_a_reference_that_is_fast_in_the_probes_alone_decides_nothing(verdict_on):
+    soon_tired = f"calls = []\n{THREE_TIMES}\nthree_times = sum_to\ndef sum_to(n):\n    calls.append(n)\n"
+    soon_tired += "    return once(n) if len(calls) < 9 else three_times(n)"
+    for source in (ONCE, THREE_TIMES):
+        verdict = verdict_on(source, reference=soon_tired)
+        assert verdict.points == 4 and verdict.speed["measurable"] is False, report_text(verdict)
+        assert verdict.speed["reached"] < 1.3
+
+
 def test_where_nothing_is_fast_enough_the_speed_points_follow_the_counted_work(verdict_on):
     class Even(SumTo):
         @staticmethod
