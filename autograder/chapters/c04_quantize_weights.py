@@ -949,14 +949,15 @@ WHY_WEIGHT_ONLY_HELPS = MarkScheme(
     ),
     samples=(
         Sample(
-            "To make one token, every weight is read and used for one multiplication and one addition; the processor "
-            "waits for memory, so one byte per weight instead of two can halve the time. That holds only while the "
-            "floats stay in registers: when I dequantized first, a copy was written and read back, five bytes or more "
-            "per weight instead of two, and 4096 x 4096 took 20 ms instead of 1.7. Unpacked inside the product: 0.8. "
-            "With 256 tokens each weight is used 256 times; the same bfloat16 multiplications have to be done, plus "
-            "unpacking, and mine took 25 ms instead of 6. A whole step gains less than the bytes: 11 ms of mine are calls and "
-            "attention, so halving 21 ms of reading gives 32 / 21.5 = 1.49x. I would quantize a chat for one user, "
-            "where decode is most of the time, and not a service that only reads long documents.",
+            "To make one token, every weight is read and used for one multiplication and one addition; the "
+            "processor waits for memory, so one byte per weight instead of two can halve the time. That holds "
+            "only while the floats stay in registers: when I dequantized first, a copy was written and read back, "
+            "five bytes or more per weight instead of two, and 4096 x 4096 took 20 ms instead of 1.7. Unpacked "
+            "inside the product: 0.8. With 256 tokens each weight is used 256 times; the same bfloat16 "
+            "multiplications have to be done, plus unpacking, and mine took 25 ms instead of 6. A whole step "
+            "gains less than the bytes: 11 ms of mine are calls and attention, so halving 21 ms of reading gives "
+            "32 / 21.5 = 1.49x. I would quantize a chat for one user, where decode is most of the time, and not a "
+            "service that only reads long documents.",
             awarded=(True, True, True, True, True),
             why="Each claim has its cause, the speedup is computed with what stays, and the decision rests on two "
             "measured times.",
