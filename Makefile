@@ -19,7 +19,7 @@ lab: setup
 # Tests that measure have the cores to themselves; the others share them, file by file.
 test: .venv/.installed-for-tests setup
 	@status=0; \
-	$(PY) -m pytest -m "not alone" -n logical --maxprocesses 4 --dist loadfile || status=1; \
+	$(PY) -m pytest -m "not alone" -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder || status=1; \
 	$(PY) -m pytest -m alone || status=1; \
 	exit $$status
 

@@ -118,6 +118,7 @@ def own(workers: int, progress: Progress) -> Iterator[OneByOne | OnDask]:
         return
     import dask
     from distributed import Client, LocalCluster
+    from distributed.gc import disable_gc_diagnosis
     from distributed.security import Security
 
     folder.mkdir()
@@ -152,6 +153,7 @@ def own(workers: int, progress: Progress) -> Iterator[OneByOne | OnDask]:
         stack.callback(cluster.close, timeout=CLOSE_SECONDS)
         client = stack.enter_context(Client(cluster, timeout=CONNECT_SECONDS))
         stack.callback(started.take_note)
+        disable_gc_diagnosis(force=True)  # a Ctrl-C that falls into its callback is lost
         yield OnDask(client)
 
 

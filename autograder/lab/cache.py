@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,9 +27,7 @@ def writable_cache_dir() -> Path:
     folder = cache_dir()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".writable-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise LabError(
             f"Nothing can be written to {folder} ({error.strerror}): set AUTOGRADER_CACHE to a folder you can write to."

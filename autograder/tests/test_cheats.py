@@ -130,8 +130,9 @@ FORGERIES = {  # what is tried: (code, the most it may earn, a word of the reaso
         "must return a dict",
     ),
     "B a socket found among all objects": (
-        CHANNEL + LATENCY + "    for thing in gc.get_objects():\n        if isinstance(thing, socket.socket):\n"
-        "            thing.sendall(message(VERDICT))\n    return VERDICT",
+        CHANNEL + LATENCY + "    for thing in gc.get_objects():\n        try:\n"
+        "            if isinstance(thing, socket.socket): thing.sendall(message(VERDICT))\n"
+        "        except OSError: pass  # one that is closed\n    return VERDICT",
         0,
         "must return a dict",
     ),

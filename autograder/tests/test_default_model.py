@@ -205,7 +205,9 @@ def test_two_at_once_make_it_once(bench, monkeypatch):
     convert, waited = default_model._convert, []
 
     def slowly(*arguments):
-        time.sleep(0.3)
+        until = time.monotonic() + 20
+        while "another process is preparing the model" not in waited and time.monotonic() < until:
+            time.sleep(0.01)
         convert(*arguments)
 
     monkeypatch.setattr(default_model, "_convert", slowly)
