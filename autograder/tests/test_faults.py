@@ -484,7 +484,9 @@ def test_two_gradings_at_once_lose_nothing(course, released, other):
 @pytest.mark.parametrize("by", COMMANDS)
 def test_grading_that_was_ended_half_way_is_taken_up_again(course, released, by, how):
     expected = hand_in_three(course, released, "endless")
-    process = started(course, *COMMANDS[by])
+    scratch = course.parent / "scratch"  # who is killed cannot clear up
+    scratch.mkdir()
+    process = started(course, *COMMANDS[by], **({"TMPDIR": str(scratch)} if how == signal.SIGKILL else {}))
     copy = course / "autograded" / "2_breaks" / SMALL / f"{SMALL}.ipynb"
     begun = copy.exists if by == "nbgrader autograde" else lambda: any((course / ".verdicts").rglob("*.json"))
     wait_until(begun, process)
