@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 
 import numpy as np
 import torch
@@ -20,7 +21,8 @@ def storages() -> dict[int, int]:
         for thing in things:
             kind = type(thing)  # an object may lie about its class
             if issubclass(kind, torch.Tensor):
-                found |= _storage(thing)
+                with warnings.catch_warnings(action="ignore"):  # of a compiler's stand-ins, which have no memory
+                    found |= _storage(thing)
             elif issubclass(kind, np.ndarray) and thing.base is None:
                 found[thing.__array_interface__["data"][0]] = thing.nbytes
         # the collector knows neither arrays nor dicts and tuples of nothing but such: they are found by who holds them

@@ -169,6 +169,7 @@ def int8_matvec(x, q, scale):
 """
 
 
+@pytest.mark.alone
 @pytest.mark.cheats
 @pytest.mark.speed_rule
 def test_k_a_float_copy_of_everything_that_rotates_is_seen_from_outside(monkeypatch):
