@@ -428,9 +428,13 @@ def _unmeasured_message(facts: dict) -> str:
             f"a call takes you {1e3 * facts['shown']:.3g} ms here. {follow}. Provisional: whether that is slower than "
             "the course's solution is decided on your teacher's machine."
         )
+    why = "it is too slow, or busy"
+    if "reached" in facts:
+        why = (
+            f"the course's own solution reaches {facts['reached']:.2f}x the slow way, too little to tell anybody apart"
+        )
     return (
-        "speed was not measurable on this machine, or not now: it is too slow, or busy. "
-        f"{follow}; a check on a quiet machine measures."
+        f"speed was not measurable on this machine, or not now: {why}. {follow}; a check on a quiet machine measures."
     )
 
 
