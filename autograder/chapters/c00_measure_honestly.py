@@ -787,4 +787,5 @@ CHAPTER = Chapter(
     title="Measure honestly",
     exercises=(TimeCalls(), MedianAndIqr(), PairedRatio(), RatioInterval(), SpotTheMistake()),
     written=(WHEN_TO_TRUST,),
+    libraries=("torch",),
 )
