@@ -506,7 +506,7 @@ def _quiz(exercise: Exercise, cells: Sequence[Cell]) -> Verdict:
     verdict.outcome = _outcome(verdict.points, verdict.max_points)
     verdict.note = f"{right} of {total} right"
     if right < total:
-        verdict.note += "; points count from what one and the same value everywhere would get right"
+        verdict.note += f"; the same value everywhere would get {_right_for_nothing(key)}, so points begin there"
     if strange:
         verdict.note += f"; {describe(strange[0])} is not one of the allowed values"
     return verdict
@@ -514,10 +514,15 @@ def _quiz(exercise: Exercise, cells: Sequence[Cell]) -> Verdict:
 
 def _quiz_points(exercise: Exercise, right: int, total: int) -> float:
     """Points in halves, counted from what one and the same answer everywhere would get right."""
-    values = [leaf for value in exercise.key.values() for leaf in _leaves(value)]
-    for_nothing = max(values.count(value) for value in values)
+    for_nothing = _right_for_nothing(exercise.key)
     share = max(0, right - for_nothing) / max(1, total - for_nothing)
     return math.floor(2 * exercise.points * share) / 2
+
+
+def _right_for_nothing(key) -> int:
+    """How many of a quiz's answers the commonest value gets right."""
+    values = [leaf for value in key.values() for leaf in _leaves(value)]
+    return max(values.count(value) for value in values)
 
 
 def legible(verdict: Verdict) -> Verdict:
