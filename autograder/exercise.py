@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+LIBRARIES = ("torch", "transformers")  # what a bench imports before it forks workers
+
 
 @dataclass
 class Challenge:
@@ -100,6 +102,7 @@ class Exercise:
     timed_challenge(rng, workload)   judge: one input of that size, with new values.
     timed_run(learner, challenge)    like `run`, for the timed calls (default: `run` itself).
     baseline(challenge)              the course's slow way, static, in the course's own process; same answer.
+    accepted(challenge)              likewise another way that is as good as the course's solution, if there is one.
     agrees(challenge, answer, expected)   judge: None, or what is wrong with a timed answer.
     One that is `not_slower` has no baseline: the course's own solution stands in its place.
     """
@@ -151,6 +154,7 @@ class Exercise:
 
     timed_run: Any = None
     baseline: Any = None
+    accepted: Any = None
 
     def agrees(self, challenge: Challenge, answer: Any, expected: Any) -> str | None:
         raise NotImplementedError
@@ -162,12 +166,16 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One chapter: its slug (`01_prefill_and_decode`), title, exercises in order, and written questions."""
+    """One chapter: its slug (`01_prefill_and_decode`), title, exercises in order, and written questions.
+
+    libraries: what answers find imported, of LIBRARIES. They may import the other as well, which takes seconds.
+    """
 
     slug: str
     title: str
     exercises: tuple[Exercise, ...]
     written: tuple[MarkScheme, ...]
+    libraries: tuple[str, ...] = LIBRARIES
 
     @property
     def max_points(self) -> float:

@@ -450,7 +450,7 @@ class PairedRatio(Exercise):
         for name, why in (
             (self.PAIRS, self._why_pairs(order, pairs)),
             (self.ORDER, self._why_order(order)),
-            (self.RESULT, self._why_result(answer, a, b, timed)),
+            (self.RESULT, self._why_result(answer, a, b, timed, order[::2])),
         ):
             yield Rung(name, not why, why)
 
@@ -494,7 +494,7 @@ class PairedRatio(Exercise):
         return f"The side that goes first has to change from pair to pair; you timed in the order {order}."
 
     @staticmethod
-    def _why_result(answer, a, b, timed) -> str:
+    def _why_result(answer, a, b, timed, first) -> str:
         value = number(answer)
         if value is None:
             return f"You returned {describe(answer)}; expected one number."
@@ -514,8 +514,11 @@ class PairedRatio(Exercise):
             return ""
         why = f"The median of baseline / candidate over your {len(a)} pairs is {expected:.4g}; you gave {value:.4g}."
         inverse = [1 / ratio for ratio in ratios]
+        by_turn = [x / y if one == "A" else y / x for x, y, one in zip(a, b, first, strict=False)]
         for known, text in (
             (median(inverse), "That is upside down, candidate / baseline: a ratio above 1 should mean faster."),
+            (median(by_turn), "That is the first call of each pair / the second: in every other pair the candidate's "
+             "is on top."),
             (1 / expected, "That is upside down, candidate / baseline: a ratio above 1 should mean faster."),
             (mean(a) / mean(b), "That is the ratio of the two means: a stalled call in either decides it."),
             (sum(inverse) / len(a), "That is the mean of candidate / baseline: upside down, and not the median."),
@@ -787,4 +790,5 @@ CHAPTER = Chapter(
     title="Measure honestly",
     exercises=(TimeCalls(), MedianAndIqr(), PairedRatio(), RatioInterval(), SpotTheMistake()),
     written=(WHEN_TO_TRUST,),
+    libraries=("torch",),
 )

@@ -350,6 +350,33 @@ class Int8Matvec(Exercise):
             x = (torch.nn.functional.linear(x, weight) * scale).to(dtype)
         return x
 
+    @property
+    def accepted(self):
+        """The library's packed operator, which is made for processors."""
+        from autograder import lab
+
+        return None if lab.machine_card().device == "cuda" else self.packed
+
+    @staticmethod
+    def packed(challenge):
+        import torch
+
+        from autograder import lab
+
+        size, numbers, places = (
+            challenge["size"],
+            challenge["numbers"],
+            challenge["numbers"] - challenge["size"] ** 2 + 1,
+        )
+        weights = lab.rotation.pool(numbers, challenge["seed"])
+        scale = torch.as_tensor(challenge["scale"]).bfloat16()
+        x = torch.as_tensor(challenge["x"]).to(getattr(torch, challenge["dtype"]))
+        for i in range(challenge["products"]):
+            start = (challenge["start"] + i * size**2) % places // 64 * 64
+            q = weights[start : start + size**2].view(size, size)
+            x = torch._weight_int8pack_mm(x.bfloat16()[None], q, scale)[0].to(x.dtype)
+        return x
+
     def agrees(self, challenge, answer, expected):
         given, expected = _floats(answer), _floats(expected)
         if given is None or given.shape != expected.shape:

@@ -1,8 +1,9 @@
 """The program of a bench: the process in which learners' code runs.
 
-A bench imports torch and transformers once, computes nothing, and forks a fresh worker per exercise (a child forked
-after the first matrix product would hang). It holds no clock that counts, no expected answer and no verdict. Its
-source is sent to a bare interpreter together with `wire`'s, so nothing of the judge needs to be importable there.
+A bench imports torch once, and transformers where the chapter needs it, computes nothing, and forks a fresh worker per
+exercise (a child forked after the first matrix product would hang). It holds no clock that counts, no expected answer
+and no verdict. Its source is sent to a bare interpreter together with `wire`'s, so nothing of the judge needs to be
+importable there.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def main(fd: int) -> None:
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
     try:
         _copy_compile_cache(greeting["compile_cache"], greeting["scratch"])
-        _import_heavy_things(greeting["preload"])
+        _import_heavy_things(greeting["libraries"])
         send(control, {"ready": os.getpid()})
         while True:
             message = receive(control)
@@ -78,7 +79,7 @@ def alone(fd: int) -> None:
     """Be one worker without a bench around it, where forking is not safe."""
     channel = socket.socket(fileno=fd)
     greeting = receive(channel)
-    _import_heavy_things(greeting["preload"])
+    _import_heavy_things(greeting["libraries"])
     send(channel, {"ready": os.getpid()})
     _limit(greeting)
     serve(channel)
@@ -94,18 +95,17 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
-def _import_heavy_things(preload: list[str]) -> None:
+def _import_heavy_things(libraries: list[str]) -> None:
     import torch  # noqa: F401
-    import transformers.cache_utils
-    import transformers.models.llama.modeling_llama  # noqa: F401
+
+    if "transformers" in libraries:
+        import transformers.cache_utils
+        import transformers.models.llama.modeling_llama  # noqa: F401
 
     import autograder
-    from autograder import lab
 
     for name in autograder.__all__:  # a notebook's first cell imports these; what they need is not here
         setattr(autograder, name, _absent(name))
-    for name in preload:
-        lab.models.preload(name)
 
 
 def _absent(name: str):

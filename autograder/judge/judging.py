@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 
 from autograder import lab
-from autograder.exercise import Challenge, Chapter, Exercise, Raised, Rung, describe
+from autograder.exercise import LIBRARIES, Challenge, Chapter, Exercise, Raised, Rung, describe
 from autograder.judge import sandbox
 from autograder.judge.measuring import CourseFailed, Measurement, Wrong
 from autograder.judge.notebook import Cell
@@ -77,6 +77,7 @@ class Judge:
     live:      the cells come from a running kernel, so that messages speak of running cells.
     threads:   of the learner's code; all usable cores by default, fewer where several judges share them.
     user:      at the process tier, the place whose user runs the learner's code; the caller's own by default.
+    libraries: what the learner's code finds imported.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Judge:
         live: bool = False,
         threads: int | None = None,
         user: sandbox.Slot | None = None,
+        libraries: tuple[str, ...] = LIBRARIES,
     ) -> None:
         if tier not in TIERS:
             raise TierError(f"there is no tier {tier!r}; there are {', '.join(TIERS)}")
@@ -102,6 +104,7 @@ class Judge:
         self._live = live
         self._threads = threads or lab.hardware.usable_cores()
         self._user = user
+        self._libraries = libraries
         self._learner: Bench | None = None
         self._course: Bench | None = None
 
@@ -123,7 +126,9 @@ class Judge:
         if self._learner is None or not self._learner.alive:
             if self._learner is not None:
                 self._learner.close()
-            self._learner = Bench(threads=self._threads, walled=self._walled, user=self._user)
+            self._learner = Bench(
+                threads=self._threads, walled=self._walled, user=self._user, libraries=self._libraries
+            )
 
     def _bench(self) -> Bench:
         """The learner's bench, ready; a new one when the last submission's code has ended it. Raises BenchError."""
@@ -315,7 +320,16 @@ def judge_notebook(
     def inner(text: str, fraction: float) -> None:
         tell(f"{exercise.name}: {text}", (len(verdicts) + fraction) / len(chosen))
 
-    with Judge(tier=tier, measure=measure, reference=reference, progress=inner, threads=threads, user=user) as judge:
+    made = Judge(
+        tier=tier,
+        measure=measure,
+        reference=reference,
+        progress=inner,
+        threads=threads,
+        user=user,
+        libraries=chapter.libraries,
+    )
+    with made as judge:
         for exercise in chosen:
             inner("checking", 0.0)
             verdicts.append(judge.judge(exercise, cells))
@@ -332,7 +346,7 @@ def time_notebook(
 ) -> Report:
     """A report of `judge_notebook(..., measure=False)` with the speeds that it still awaits."""
     tell = progress or (lambda text, fraction: None)
-    with Judge(tier=report.tier, reference=reference, progress=tell) as judge:
+    with Judge(tier=report.tier, reference=reference, progress=tell, libraries=chapter.libraries) as judge:
         timed = [
             judge.time(exercise, cells, verdict)
             for exercise, verdict in zip(chapter.exercises, report.verdicts, strict=True)
@@ -492,7 +506,7 @@ def _quiz(exercise: Exercise, cells: Sequence[Cell]) -> Verdict:
     verdict.outcome = _outcome(verdict.points, verdict.max_points)
     verdict.note = f"{right} of {total} right"
     if right < total:
-        verdict.note += "; points count from what one and the same value everywhere would get right"
+        verdict.note += f"; the same value everywhere would get {_right_for_nothing(key)}, so points begin there"
     if strange:
         verdict.note += f"; {describe(strange[0])} is not one of the allowed values"
     return verdict
@@ -500,10 +514,15 @@ def _quiz(exercise: Exercise, cells: Sequence[Cell]) -> Verdict:
 
 def _quiz_points(exercise: Exercise, right: int, total: int) -> float:
     """Points in halves, counted from what one and the same answer everywhere would get right."""
-    values = [leaf for value in exercise.key.values() for leaf in _leaves(value)]
-    for_nothing = max(values.count(value) for value in values)
+    for_nothing = _right_for_nothing(exercise.key)
     share = max(0, right - for_nothing) / max(1, total - for_nothing)
     return math.floor(2 * exercise.points * share) / 2
+
+
+def _right_for_nothing(key) -> int:
+    """How many of a quiz's answers the commonest value gets right."""
+    values = [leaf for value in key.values() for leaf in _leaves(value)]
+    return max(values.count(value) for value in values)
 
 
 def legible(verdict: Verdict) -> Verdict:

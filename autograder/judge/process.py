@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 
 from autograder import lab
-from autograder.exercise import Challenge, Foreign, Raised
+from autograder.exercise import LIBRARIES, Challenge, Foreign, Raised
 from autograder.judge import sandbox, wire
 from autograder.lab import LabError
 
@@ -265,6 +265,7 @@ class Bare:
 class Bench:
     """A parent of workers with torch imported and nothing computed.
 
+    libraries: what is imported before a worker is forked.
     walled: in a sandbox, which needs Linux.
     user: without a sandbox, the place whose user it runs as; the caller's own by default.
     A learner's bench has one worker at a time; the course's own is `shared` by the workers of both its arms.
@@ -274,7 +275,7 @@ class Bench:
         self,
         *,
         threads: int | None = None,
-        preload: tuple[str, ...] = (),
+        libraries: tuple[str, ...] = LIBRARIES,
         shared: bool = False,
         walled: bool = False,
         user: sandbox.Slot | None = None,
@@ -286,7 +287,7 @@ class Bench:
             "/tmp" if walled else tempfile.gettempdir(), f"autograder-bench-{secrets.token_hex(8)}"
         )
         self._greeting = {
-            "preload": list(preload),
+            "libraries": list(libraries),
             "walled": walled,
             "limits": LIMITS if walled else {},
             "compile_cache": str(lab.setup.compile_cache()),

@@ -65,11 +65,12 @@ def hodges_lehmann(samples) -> float:
     return float(np.median((x[i] + x[j]) / 2))
 
 
-def decide(next_triple: Callable[[int], Triple], *, minimum_ratio: float) -> Decision:
+def decide(next_triple: Callable[[int], Triple], *, minimum_ratio: float, fastest: float = 1.0) -> Decision:
     """Draw triples until the sign test decides: full, half or no share of the speed points.
 
     next_triple(i) gives the i-th triple. With a reference the bar is 0.6 and 0.3 of its log-speedup; without one it
-    is `minimum_ratio` over the baseline for full marks and its square root for half.
+    is `minimum_ratio` over the baseline for full marks and its square root for half. fastest: the log-speedup of the
+    course's fastest way over the reference's, where that is another one.
     """
     triples: list[Triple] = []
     for looks, wins in WINS.items():
@@ -86,10 +87,10 @@ def decide(next_triple: Callable[[int], Triple], *, minimum_ratio: float) -> Dec
         elif above_none >= wins and looks - above_full >= wins:
             share = 0.5
         if share is not None:
-            return _decision(share, triples, r, (lower, upper), q)
+            return _decision(share, triples, r, (lower, upper), q, fastest)
     estimate = hodges_lehmann(r)
     share = 1.0 if estimate > ALLOWANCE * upper else 0.5 if estimate > ALLOWANCE * lower else 0.0
-    return _decision(share, triples, r, (lower, upper), q, noisy=True)
+    return _decision(share, triples, r, (lower, upper), q, fastest, noisy=True)
 
 
 def _bars(triples: list[Triple], minimum_ratio: float) -> tuple[float, float, float | None]:
@@ -106,14 +107,15 @@ def _decision(
     r: np.ndarray,
     bars: tuple[float, float],
     q: float | None,
+    fastest: float = 1.0,
     *,
     noisy: bool = False,
 ) -> Decision:
     estimate = hodges_lehmann(r)
     review = None
     # The same sign test as for marks: an honest solution on a noisy machine must not be called a cheat.
-    if q is not None and q > 0 and (r > IMPLAUSIBLE_SCORE * q).sum() >= WINS[len(triples)]:
-        review = f"{math.exp(estimate):.1f}x is more than the square of the reference's {math.exp(q):.1f}x"
+    if q is not None and q > 0 and (r > IMPLAUSIBLE_SCORE * fastest * q).sum() >= WINS[len(triples)]:
+        review = f"{math.exp(estimate):.1f}x is more than the square of the reference's {math.exp(fastest * q):.1f}x"
     return Decision(
         0.0 if review else share,
         tuple(triples),

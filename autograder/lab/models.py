@@ -154,14 +154,6 @@ def random_model(geometry: dict, *, seed: int) -> transformers.PreTrainedModel:
     return _random_model(built, "shape:tiny", torch.float32, seed, str(device())).eval().requires_grad_(False)
 
 
-def preload(name: str | None = None, *, dtype: torch.dtype = torch.float32) -> transformers.PreTrainedModel:
-    """The model in main memory, without asking for a device: what a process may do before it forks.
-
-    On a CPU a later `load_model` of the same name and dtype in a forked child gives this very object.
-    """
-    return _model(resolve(name), dtype, False, None, None, 0, "cpu")
-
-
 def load_tokenizer(name: str | None = None) -> transformers.PreTrainedTokenizerBase:
     """The tokenizer that belongs to a model, the same object each time. Raises LabError for a shape."""
     return _tokenizer(resolve(name))

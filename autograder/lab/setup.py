@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -18,10 +19,11 @@ from .progress import Progress, line
 # compiler. Building the first also builds what every later kernel shares.
 _KERNELS = """
 import torch
-for dtype in (torch.float32, torch.bfloat16):
-    for rows, columns in ((768, 1024), (4096, 4096)):
-        kernel = torch.compile(lambda x, w, scale: (x * w.to(x.dtype)).sum(-1) * scale, dynamic=False)
-        kernel(torch.ones(columns, dtype=dtype), torch.ones(rows, columns, dtype=torch.int8), torch.ones(rows))
+def one_loop(x, q, scale):
+    return torch.cat([(x * rows.float()).sum(dim=-1) for rows in q.chunk(4)]) * scale
+for rows, columns in ((768, 1024), (4096, 4096)):
+    kernel = torch.compile(one_loop, dynamic=False)
+    kernel(torch.ones(columns), torch.ones(rows, columns, dtype=torch.int8), torch.ones(rows))
 """
 
 
@@ -66,7 +68,8 @@ def why_no_compiling() -> str | None:
 
 
 def _marker() -> Path:
-    return compile_cache() / f"warmed-for-04-torch-{version('torch')}-python-{sysconfig.get_python_version()}"
+    kernels = hashlib.sha256(_KERNELS.encode()).hexdigest()[:8]
+    return compile_cache() / f"warmed-{kernels}-torch-{version('torch')}-python-{sysconfig.get_python_version()}"
 
 
 def _is_warm() -> bool:

@@ -281,7 +281,7 @@ def test_no_name_and_no_reason_can_drive_the_terminal(capsys):
             "timeout: did not finish within 20 s",
         ),
         (Verdict("x", 0, 1, "none", [RungResult("r", False, 1, "the mean\nof all")]), "the mean"),
-        (Verdict("x", 0, 1, "none", note="1 of 6 right; points count from what"), "1 of 6 right"),
+        (Verdict("x", 0, 1, "none", note="1 of 6 right; the same value everywhere"), "1 of 6 right"),
         (Verdict("x", 0, 1, "none"), "nothing was right"),
     ],
 )

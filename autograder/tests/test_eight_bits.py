@@ -113,6 +113,15 @@ def test_a_chain_of_right_products_agrees_with_the_librarys(timed):
     assert timed(lambda x, q, scale: product(x, q, scale.bfloat16()).bfloat16()) is None
 
 
+def test_the_packed_operator_is_a_way_the_course_accepts_on_a_processor(monkeypatch, timed):
+    exercise, rng = c04.Int8Matvec(), np.random.default_rng(4)
+    challenge = exercise.timed_challenge(rng, {"size": 128, "products": 8})
+    assert exercise.agrees(challenge, exercise.packed(challenge), exercise.baseline(challenge)) is None
+    for device, way in (("cpu", exercise.packed), ("cuda", None)):
+        monkeypatch.setattr(lab, "machine_card", lambda device=device: SimpleNamespace(device=device), raising=False)
+        assert exercise.accepted == way
+
+
 @pytest.mark.cheats
 @pytest.mark.parametrize(
     ("cheat", "int8_matvec"),

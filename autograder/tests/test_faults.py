@@ -22,7 +22,8 @@ import pytest
 from nbformat import NotebookNode, v4
 
 from autograder import chapters
-from autograder.classroom.pipeline import is_judged
+from autograder.classroom.pipeline import is_judged, judged_cells
+from autograder.classroom.verdicts import submission_digest
 from autograder.judge import Cell, Judge, Verdict, read_cells, report_text
 from autograder.tests.classes import (
     AUTOGRADER,
@@ -300,11 +301,35 @@ def grade(by: str, root: Path, *more: str, status: int | None = 0, **environment
     return out if by == "autograder grade" else log
 
 
+def digest_of(root: Path, student: str) -> str:
+    """By what a verdict on this student's code is found again."""
+    return submission_digest(judged_cells(graded_copy(root, student)))
+
+
+@pytest.fixture(scope="module")
+def graded_by_ours(handed_in, tmp_path_factory) -> Graded:
+    root = Path(shutil.copytree(handed_in, tmp_path_factory.mktemp("ours") / "course"))
+    return Graded(root, "autograder grade", grade("autograder grade", root, status=1, **LOCALES["autograder grade"]))
+
+
+@pytest.fixture(scope="module")
+def graded_by_nbgrader(handed_in, graded_by_ours, tmp_path_factory) -> Graded:
+    """nbgrader judges the first fault of each row itself, and takes the verdicts on the others that are there."""
+    root = Path(shutil.copytree(handed_in, tmp_path_factory.mktemp("theirs") / "course"))
+    shutil.copytree(graded_by_ours.root / ".verdicts", root / ".verdicts")
+    firsts = {fault.row: name for name, fault in reversed(FAULTS.items())}.values()
+    anew = {digest_of(graded_by_ours.root, student) for name in firsts for student in (folder(name), next_of(name))}
+    for path in list((root / ".verdicts").rglob("*.json")):
+        if json.loads(path.read_text())["key"]["submission"] in anew:
+            path.unlink()
+    assert len(list((root / ".verdicts").rglob("*.json"))) < len(list((root / "submitted").iterdir())) - len(firsts)
+    said = grade("nbgrader autograde", root, status=1, **LOCALES["nbgrader autograde"])
+    return Graded(root, "nbgrader autograde", said)
+
+
 @pytest.fixture(scope="module", params=COMMANDS)
-def graded(request, handed_in, tmp_path_factory) -> Graded:
-    root = Path(shutil.copytree(handed_in, tmp_path_factory.mktemp("graded") / "course"))
-    said = grade(request.param, root, status=1, **LOCALES[request.param])
-    return Graded(root, request.param, said)
+def graded(request) -> Graded:
+    return request.getfixturevalue("graded_by_ours" if request.param == "autograder grade" else "graded_by_nbgrader")
 
 
 @pytest.fixture(scope="module")

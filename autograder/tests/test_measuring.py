@@ -8,7 +8,7 @@ import pytest
 
 from autograder.exercise import Challenge, Exercise, Rung
 from autograder.judge import Cell, Judge, report_html, report_png, report_text
-from autograder.judge.measuring import Measurement, Plan
+from autograder.judge.measuring import Measurement, Plan, _to_compare_with
 
 pytestmark = [pytest.mark.speed_rule, pytest.mark.alone]
 
@@ -50,6 +50,18 @@ class SumTo(Exercise):
         return None if answer == expected else f"{answer} is not the sum up to {challenge['n']}"
 
 
+class SumToInTwoWays(SumTo):
+    """The same where the course has two good ways: its solution, and a slower one."""
+
+    @staticmethod
+    def accepted(challenge):
+        total = 0
+        for i in range(challenge["n"] + 1):
+            total += i
+        return total
+
+
+BUILT_IN = "def sum_to(n):\n    return sum(range(n + 1))"
 ONCE = "def sum_to(n):\n    total = 0\n    for i in range(n + 1):\n        total += i\n    return total"
 THREE_TIMES = f"{ONCE}\nonce = sum_to\ndef sum_to(n):\n    return [once(n) for _ in range(3)][0]"
 
@@ -76,6 +88,20 @@ def test_the_reference_earns_everything_and_is_shown_with_a_picture(verdict_on):
     assert "faster than adding up three times: " in report_text(verdict)
     assert "the speed of the slow way" in " ".join(report_text(verdict).split())
     assert report_png(verdict).startswith(b"\x89PNG") and "data:image/png" in report_html(verdict)
+
+
+@pytest.mark.parametrize("source", [ONCE, BUILT_IN], ids=["the slower way", "the course's solution"])
+def test_whoever_does_what_the_course_accepts_earns_everything(verdict_on, source):
+    verdict = verdict_on(source, reference=BUILT_IN, exercise=SumToInTwoWays)
+    assert verdict.points == 4 and verdict.review is None, report_text(verdict)
+    assert verdict.speed["measurable"] and verdict.speed["reference_ratio"] < 5, "compared with the slower way"
+
+
+def test_where_several_ways_are_clear_the_slowest_is_compared_with():
+    assert _to_compare_with({"reference": 4.0, "accepted": 1.7}) == "accepted"
+    assert _to_compare_with({"reference": 1.8, "accepted": 2.5}) == "reference"
+    assert _to_compare_with({"reference": 2.5, "accepted": 1.5}) == "reference"
+    assert _to_compare_with({"reference": 1.2, "accepted": 1.4}) == "accepted"
 
 
 def test_the_slow_way_handed_in_earns_nothing_for_speed(verdict_on):

@@ -71,6 +71,16 @@ def test_an_impossible_speed_is_for_a_person_to_look_at_and_earns_nothing_yet():
     assert decision.share == 0.0 and "more than the square" in decision.review
 
 
+def test_what_the_courses_fastest_way_reaches_is_possible():
+    rng = np.random.default_rng(1)
+    fastest = math.log(4) / math.log(2)
+    for learner, share in ((9.0, 1.0), (20.0, 0.0)):
+        triples = machine(rng, reference=2.0, learner=learner, noise=0.05)
+        decision = decide(triples, minimum_ratio=2, fastest=fastest)
+        assert decision.share == share and (decision.review is None) == (share > 0)
+    assert "more than the square of the reference's" in decision.review
+
+
 def test_a_machine_too_noisy_for_the_sign_test_is_decided_by_the_estimate_and_said_so():
     rng = np.random.default_rng(3)
     bar = 2.0**0.6

@@ -256,9 +256,10 @@ def summary(median_and_iqr: Callable) -> None:
     middle, spread = _ms(given)
     figure, ax = axes(f"median {middle:.2f} ms, spread {spread:.2f} ms", x="ms", y="")
     figure.set_figheight(2.6)
-    start, stall = 11.8, max(_ms(seconds))  # where the length of the spread begins: at the quickest sample
-    left, right = min(start, middle, start + spread), max(14.0, middle, start + spread)
+    start, stall = 12.05, max(_ms(seconds))  # where the length of the spread begins: at the middle half of the samples
+    left, right = min(11.8, middle, start + spread), max(14.0, middle, start + spread)
     ax.plot(_ms(seconds), [1] * len(seconds), "o", alpha=0.6)
+    ax.plot([start, 13.25], [0.8] * 2, color=GREY, lw=3, label="the middle half")
     ax.plot([middle] * 2, [0.75, 1.25], **FLOOR, label="your median")
     ax.plot([start, start + spread], [0, 0], "|-", color=ORANGE, ms=12, label="your spread, as a length")
     ax.set(xlim=(left - 0.1 * (right - left), right + 0.25 * (right - left)), ylim=(-0.5, 1.9))
