@@ -741,8 +741,8 @@ class WhatChanges(Exercise):
         "prefix already cached": ("a small fraction", SAME),
     }
     hints = (
-        "How many seconds do 16e9 bytes take at 3350e9 per second, and 4096 tokens' operations at 989e12? Which is "
-        "longer, and which for one token?",
+        "How many seconds do 15e9 bytes of weights take at 3350e9 per second, and 4096 tokens' operations at 989e12? "
+        "Which is longer, and which for one token?",
         "Take one change and one phase. Does the change touch the number this phase waits for? Does it change "
         "how many tokens the phase works on?",
     )

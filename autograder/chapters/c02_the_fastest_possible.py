@@ -614,7 +614,7 @@ class CrossoverBatch(Exercise):
     """The smallest batch at which a decode step waits for arithmetic, or None. The whole step is one roofline.
 
     B requests wait for arithmetic when B c >= w + B k: c, k a request's seconds of arithmetic and of reading its
-    cache, w the seconds of reading the weights. Overlap is taken as perfect, so this is a lower bound.
+    cache, w the seconds of reading the weights. Overlap changes a step's time, not where the two are equal.
     """
 
     EMPTY = "without a cache: the weights' bytes against a request's operations"

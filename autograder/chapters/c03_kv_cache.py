@@ -764,7 +764,7 @@ class MaxUsers(Exercise):
 
     def challenges(self, rng):
         for tied in (False, True):
-            yield Challenge(_telling(rng, tied), decides=(self.FITS,))
+            yield Challenge(_telling(rng, tied), decides=(self.FITS, self.NONE))  # here 0 is wrong
         config = _configuration(rng, False)
         for users in (-7.8, -9.5):
             yield Challenge({"config": config, "options": _options(rng, config, users=users)}, decides=(self.NONE,))
@@ -779,8 +779,12 @@ class MaxUsers(Exercise):
     def verify(self, challenge, answer):
         exact = _users(challenge["config"], **challenge["options"])
         expected, given = max(0, math.floor(exact)), number(answer)
-        (rung,) = challenge.decides
-        yield Rung(rung, given == expected, self._why(challenge, answer, expected))
+        why = self._why(challenge, answer, expected)
+        if self.FITS in challenge.decides:
+            yield Rung(self.FITS, given == expected, why)
+            yield Rung(self.NONE, given != 0, why)
+        else:
+            yield Rung(self.NONE, given == expected, why)
 
     @staticmethod
     def _why(challenge, answer, expected: int) -> str:

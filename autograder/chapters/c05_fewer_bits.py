@@ -1303,8 +1303,8 @@ WHAT_QUANTIZATION_TRADES = MarkScheme(
             "A decision for a named use, with bytes or seconds before and after, and a case in which fewer bytes do "
             "not make it faster, with the cause.",
             earns="For one user on a 24 GB card I take 4.5 bits: an 8B model shrinks from 16.1 to 4.5 GB and each "
-            "token reads a quarter. A long prompt would not gain: there each weight read serves thousands of tokens, "
-            "and arithmetic decides.",
+            "token reads 28% of the bytes. A long prompt would not gain: there each weight read serves thousands of "
+            "tokens, and arithmetic decides.",
             does_not="I would use 4-bit quantization because it makes the model four times smaller and faster.",
         ),
     ),

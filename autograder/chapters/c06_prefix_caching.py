@@ -627,7 +627,9 @@ def _block_bytes(block: int, shape) -> int:
 def _why_bytes(script: dict, steps, shape) -> str | None:
     """Whether the store holds more memory than its blocks take."""
     block = _block_bytes(script["block"], shape)
-    for i, step in enumerate(steps):
+    for i, (step, expected) in enumerate(zip(steps, _expected(script), strict=True)):
+        if script["name"] == "views" and expected and not step["found"]["layers"]:
+            return f"{_told(script, i)}nothing was found of what was inserted: nothing is held."
         held = step["bytes"] / block
         if held <= script["most"] + 0.25:
             continue
@@ -1338,8 +1340,9 @@ CUT_TIME_TO_FIRST_TOKEN = MarkScheme(
             "into a separate queue so that short ones are not blocked by them. All in all, time to first token "
             "depends on the prompt length, and time per token does not.",
             awarded=(False, True, False, False, False),
-            why="1: no traffic, and a term for a cause. 3: the first token is seen no earlier, the wait ends earlier. "
-            "4: nothing on what it costs. 5: the old answer, although the number shows that it is not the length.",
+            why="1: no traffic, and a term for a cause. 3: seen earlier but computed no earlier, and whom that helps "
+            "is not said. 4: nothing on what it costs. 5: the old answer, although the number shows that it is not the "
+            "length.",
         ),
     ),
 )

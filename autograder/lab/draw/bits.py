@@ -91,7 +91,7 @@ def through_the_layers(errors: Mapping[int, Sequence[float]], guess: float | Non
     told = "; ".join(
         f"{bits} bits: {error[0]:.1%} after the first, {error[-1]:.1%} after the last" for bits, error in errors.items()
     )
-    show(figure, f"Error of the hidden state relative to it, root mean square over positions. {told}.")
+    show(figure, f"Error of the hidden state relative to it, averaged over positions. {told}.")
 
 
 @course_style()
