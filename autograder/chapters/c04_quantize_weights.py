@@ -98,6 +98,8 @@ class QuantizeInt8(Exercise):
             )
         elif empty and np.abs(q[~filled]).any():
             found[self.ZEROS] = "a row of zeros came back as something else."
+        elif empty and not q.any():
+            found[self.ZEROS] = "all rows came back as zeros, also those that hold something."
         return found
 
 

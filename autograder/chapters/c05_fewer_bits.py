@@ -227,7 +227,9 @@ class QuantizeGroups(Exercise):
     def challenges(self, rng):
         for symmetric, rung in ((False, self.ASYMMETRIC), (True, self.SYMMETRIC)):
             for bits in (4, int(rng.choice([2, 3])), int(rng.choice([6, 7, 8]))):
-                yield self._challenge(rng, bits, symmetric, rung)
+                challenge = self._challenge(rng, bits, symmetric, rung)
+                challenge.decides += (self.DIVISIBLE,)  # whoever raises here as well has not looked whether it divides
+                yield challenge
         for symmetric in (False, True):
             yield self._constant(rng, symmetric)
         yield self._indivisible(rng)
@@ -304,7 +306,7 @@ class QuantizeGroups(Exercise):
         return {"given": given, "nan": bool(became_integers)}
 
     def verify(self, challenge, answer):
-        (rung,) = challenge.decides
+        rung, *_ = challenge.decides
         if rung == self.BACK:
             why = _why_back(challenge, answer)
         elif rung == self.DIVISIBLE:
@@ -624,7 +626,8 @@ class Perplexity(Exercise):
     def challenges(self, rng):
         for short in (int(rng.integers(2, 5)), 0):
             window = int(rng.integers(10, 15))
-            yield _scripted_text(rng, window - short, window, int(rng.integers(3, 6)), (self.ONE,))
+            # whoever raises here as well has not looked at the stride
+            yield _scripted_text(rng, window - short, window, int(rng.integers(3, 6)), (self.ONE, self.STRIDE))
         for rest in (0, 1):
             stride = int(rng.integers(4, 7))
             window = 2 * stride + int(rng.integers(2, 4))
@@ -664,7 +667,7 @@ class Perplexity(Exercise):
         return learner.perplexity(model, ids, window=challenge["window"], stride=challenge["stride"])
 
     def verify(self, challenge, answer):
-        if self.STRIDE in challenge.decides:
+        if challenge.may_raise:
             why = self._why_accepted(challenge, answer)
             yield Rung(self.STRIDE, not why, why)
             return
