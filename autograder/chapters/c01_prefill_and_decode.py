@@ -790,9 +790,9 @@ EXPLAIN_THE_SPLIT = MarkScheme(
             "multiplications set the time: my first token took 55 ms after 16 tokens, 3.7 s after 2048. Then every "
             "token goes through alone, and all 538 MB of weights are read again for its little arithmetic: bytes "
             "bound it, not multiplications. Those are the same after any prompt, so a further token took 39 ms and 48 "
-            "ms. The small rise is the KV cache, read and copied: 2 x 30 x 3 x 64 x 4 bytes, 46 kB per token, 94 MB at 2048, a sixth of 538 "
-            "MB; at 12,000 tokens it would be as much. In our support chat (2000 tokens in, 30 out) prefill is 3.7 "
-            "of 5.1 s, so I would cut the prompt.",
+            "ms. The small rise is the KV cache, read and copied: 2 x 30 x 3 x 64 x 4 bytes, 46 kB per token, 94 MB "
+            "at 2048, a sixth of 538 MB; at 12,000 tokens it would be as much. In our support chat (2000 tokens in, "
+            "30 out) prefill is 3.7 of 5.1 s, so I would cut the prompt.",
             awarded=(True, True, True, True, True),
             why="Each cause is named with what follows from it, the cache has its formula and its scale, and the "
             "decision rests on the writer's own 3.7 s of 5.1 s.",
