@@ -364,6 +364,8 @@ def _why_steps(challenge, steps) -> str | None:
             if complaint := _why_held(held, kept, layer, n):
                 full = any("raised" in s and s["raised"] for s in steps[: len(story)])
                 return told + complaint + (" CacheFull must leave the contents intact." if full else "")
+        if number(seen["length"]) == len(kept) + n:
+            return told + f"the length grew by {2 * n} with {n} tokens: append stores, and only advance counts them."
         if number(seen["length"]) != len(kept):
             return told + f"the length is {describe(seen['length'])} after advance; {len(kept)} tokens are held."
     return None

@@ -6,6 +6,7 @@ it gives, and say in words when it gives nothing that can be drawn.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -249,6 +250,7 @@ def cache_slots(PreallocatedCache: Callable, CacheFull: type) -> None:
         new = torch.arange(newest + 1, newest + n + 1).float().view(1, 1, n, 1).expand(1, 1, n, 4)
         newest += n if do == "append" else 0
         given, complaint = _attempt(_one_step, cache, do, n, new.to(hardware.device()), CacheFull)
+        complaint = complaint and complaint.replace(_one_step.__name__, do)
         rows.append((f"{do} {n}", given, complaint, first))
         if complaint:
             break
@@ -264,7 +266,8 @@ def cache_slots(PreallocatedCache: Callable, CacheFull: type) -> None:
             ax.barh(row, 0.9, left=place + 0.05, height=0.7, color=color, alpha=alpha)
             ax.text(place + 0.5, row, f"{token:g}", ha="center", va="center")
         if not held:
-            ax.text(0.1, row, complaint or str(given), va="center", fontsize=9.5, parse_math=False)
+            words = textwrap.fill(complaint or str(given), 70)
+            ax.text(0.1, row, words, va="center", fontsize=9.5, parse_math=False)
     ax.set(xlim=(0, max(8, *(len(g) for _, g, *_ in rows if isinstance(g, list)), 0)), ylim=(len(rows) - 0.5, -0.5))
     ax.set_xticks([place + 0.5 for place in range(8)], range(1, 9))
     ax.set_yticks(range(len(rows)), [name for name, *_ in rows])
