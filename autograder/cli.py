@@ -161,8 +161,7 @@ def status() -> None:
         written = f"{row.written:g} of {row.max_written:g}"
         table.add_row(row.slug, bar, f"{row.points:g} of {row.max_points:g}", written)
     out.print(table)
-    following = progress.next_step()
-    out.print(f"Next: {following}" if following else "Everything here has full marks.", markup=False)
+    out.print(progress.what_next(), markup=False)
 
 
 @app.command()

@@ -287,8 +287,7 @@ def progress() -> None:
             f'<tr><td style="text-align:left">{html.escape(row.slug)}</td><td><progress max="1" value="{share:.3f}">'
             f"</progress></td><td>{row.points:g} of {row.max_points:g}</td><td>{written}</td></tr>"
         )
-    following = kept.next_step()
-    end = f"Next: {following}" if following else "Everything here has full marks."
+    end = kept.what_next()
     table = f"<table>{''.join(cells)}</table><div>{html.escape(end)}</div>"
     _show({"text/plain": "\n".join([*lines, end]), "text/html": table})
 

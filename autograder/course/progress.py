@@ -116,3 +116,9 @@ def next_step() -> str | None:
         if not done:
             return name
     return None
+
+
+def what_next() -> str:
+    """Where to go on, in one line."""
+    name = next_step()
+    return f"Next: {name}, in {chapters.chapter_of(name)}" if name else "Everything here has full marks."

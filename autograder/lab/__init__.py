@@ -34,6 +34,7 @@ _HOMES = {
     "evaluation_texts": "evaluation",
     "Machine": "machine",
     "machine_card": "machine",
+    "stopwatch": "timing",
 }
 _ROOMS = ("alive", "default_model", "doctor", "draw", "hardware", "machine", "models", "published", "rotation", "setup")
 

@@ -4,8 +4,10 @@ import dataclasses
 import json
 import subprocess
 import sys
+import time
 import types
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
@@ -330,6 +332,25 @@ def test_the_default_dtype_is_the_recorded_cards(scripted_probe):
     recorded = lab.machine_card().dtype
     assert models._usual_dtype("smollm2-135m") == recorded
     assert models._usual_dtype("shape:tiny") == torch.float32
+
+
+@pytest.mark.parametrize("seconds", [[0.25], (0.25,), np.array([0.25]), torch.tensor([0.25])])
+def test_a_stop_watch_is_asked_for_one_call_and_hands_back_what_the_call_gives(seconds):
+    asked = []
+
+    def time_calls(work, *, warmup, repeats, sync, clock):
+        asked.append((warmup, repeats, sync, clock() >= 0))
+        work()
+        return seconds
+
+    timed = lab.stopwatch(time_calls)
+    assert timed(lambda a, b: a + b, 1, 2) == (3, 0.25) and timed(list) == ([], 0.25)
+    assert asked == [(0, 1, lab.sync, True)] * 2
+
+
+def test_without_a_stop_watch_of_somebodys_a_plain_one_times():
+    given, seconds = lab.stopwatch(None)(time.sleep, 0.02)
+    assert given is None and seconds >= 0.02
 
 
 def test_progress_stays_silent_at_first():

@@ -175,7 +175,7 @@ def frontier(
     every = sorted(point for series in formats.values() for point in series.values())
     best = [point for i, point in enumerate(every) if all(point[1] < kl for _, kl in every[:i])]
     ax.plot(*zip(*best, strict=True), color=GREY, marker="", linewidth=5, zorder=0, label="no smaller format is better")
-    for (name, series), (color, marker) in zip(formats.items(), STYLES, strict=False):
+    for (name, series), (color, marker) in zip(formats.items(), (*STYLES, ("#222222", "P")), strict=False):
         ax.plot(*zip(*series.values(), strict=True), color=color, marker=marker, linestyle="", markersize=8, label=name)
         for bits, where in series.items():
             ax.annotate(str(bits), where, (0, 7), textcoords="offset points", ha="center", fontsize=8, color=color)
