@@ -167,7 +167,7 @@ def one_token(int8_matvec: Callable, *, size: int = 4096, rounds: int = 3) -> No
 
     card, where = machine_card(), hardware.device()
     numbers = rotation.rotation_bytes()
-    count = min(32, max(2, numbers // size**2))
+    count = max(2, numbers // size**2)
     q = rotation.pool(count * size**2, 0).view(count, size, size)
     weight = q.to(card.dtype)
     x, scale = torch.randn(size, device=where).to(card.dtype), torch.rand(size, device=where) / 4096
@@ -182,10 +182,10 @@ def one_token(int8_matvec: Callable, *, size: int = 4096, rounds: int = 3) -> No
             print(f"Nothing to draw: {complaint}.".replace("..", "."))
             return
         taken = []
-        for i in [*range(count)] * rounds:
+        for i in range(max(count, 32 * rounds)):
             hardware.sync()
             started = clock()
-            work(i)
+            work(i % count)
             hardware.sync()
             taken.append(clock() - started)
         seconds[name] = median(taken[1:])
