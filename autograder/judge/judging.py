@@ -23,6 +23,7 @@ from autograder.lab import LabError
 
 TIERS = ("process", "sandbox", "node")
 MAX_TEXT = 2000  # characters of one message
+MOST_INPUTS = 3  # of a challenge, for a message to name them
 QUIET_PERCENT, QUIET_SECONDS = 10, 60  # at the node tier: how idle the machine must be, and how long that may take
 UNMEASURED = "speed was not measured"
 
@@ -197,7 +198,9 @@ class Judge:
                 unanswered = isinstance(answer, Raised) and _is_stub(answer)
                 untouched.append(unanswered)
                 if isinstance(answer, Raised) and (unanswered or not challenge.may_raise):
-                    ladder.fail(decides, _why_raised(answer, loaded.failures))
+                    ladder.fail(
+                        decides, _why_raised(answer, loaded.failures) + ("" if unanswered else _inputs(challenge))
+                    )
                     continue
                 try:
                     for rung in exercise.verify(challenge, answer):
@@ -397,6 +400,13 @@ def _why_raised(answer: Raised, failures: Sequence[Failure] = ()) -> str:
             lines += [f"It was lost when an earlier cell raised {failure.raised}", *failure.raised.frames]
             break
     return "\n".join(lines)
+
+
+def _inputs(challenge: Challenge) -> str:
+    """What the learner's code was given, where that is little enough to be read."""
+    if not 0 < len(challenge.data) <= MOST_INPUTS:
+        return ""
+    return "\nIt was given " + ", ".join(f"{name}: {describe(value)}" for name, value in challenge.data.items())
 
 
 def _bandwidth(exercise: Exercise) -> float | None:

@@ -88,6 +88,7 @@ def test_a_right_answer_earns_everything_and_the_report_says_what_was_checked(ju
 def test_each_challenge_decides_its_own_rungs(judge):
     verdict = verdict_on(judge, RIGHT.replace("2 * x", "2 * x if x < 100 else 1 / 0"))
     assert (verdict.points, verdict.outcome) == (3, "partial")
+    assert "ZeroDivisionError" in report_text(verdict) and "It was given x: " in report_text(verdict)
     (failed,) = [r for r in verdict.rungs if not r.ok]
     assert "ZeroDivisionError" in failed.message and "cell 1, line 4 in double" in failed.message
 
