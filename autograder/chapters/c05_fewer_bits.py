@@ -1242,6 +1242,9 @@ def _why_passed_over(challenge: Choice, given: int, tried: Sequence[int]) -> str
         return "You went from large to small until one failed; a smaller one can be better than a larger one."
     if len(set(tried)) == len(sizes) and challenge.kls[given] == min(challenge.kls):
         return "That has the smallest KL of all; the smallest size that is good enough is asked."
+    by_bits = sorted(range(len(sizes)), key=lambda place: options[place]["bits"])
+    if len(tried) > 1 and list(tried) == by_bits[: len(tried)]:
+        return "You went by the bits of a number; with its scales and minimums, which takes fewest per weight?"
     if list(tried) == list(range(len(tried))):
         return "You went by the order of the list: by what should they be sorted?"
     if len(tried) < len(sizes) and tried[:1] == [down[len(down) // 2]]:

@@ -252,7 +252,11 @@ def rubric(name: str) -> None:
     if not isinstance(scheme, MarkScheme):
         _say(unknown(name) if scheme is None else f"{name} is marked by check({name!r}), not by a rubric")
         return
-    if not _yes("Is your own answer written? Reading the scheme first takes the exercise away. [y/n] "):
+    written = _answer("Is your own answer written? Reading the scheme first takes the exercise away. [y/n] ")
+    if written is None:
+        _say("rubric(...) asks questions, and here is no place to type: run this cell by itself, in JupyterLab.")
+        return
+    if not written.startswith("y"):
         _say("Write yours first, then come back.")
         return
     earned = 0
@@ -265,11 +269,15 @@ def rubric(name: str) -> None:
 
 
 def _yes(question: str) -> bool:
-    """The answer to a yes/no question; no where nobody can be asked."""
+    return (_answer(question) or "").startswith("y")
+
+
+def _answer(question: str) -> str | None:
+    """The answer to a yes/no question in small letters; None where nobody can be asked."""
     try:
-        return input(question).strip().lower().startswith("y")
+        return input(question).strip().lower()
     except Exception:  # StdinNotImplementedError of a kernel without a person, EOFError of a pipe
-        return False
+        return None
 
 
 def progress() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 
 from autograder import lab
-from autograder.exercise import LIBRARIES, Challenge, Chapter, Exercise, Raised, Rung, describe
+from autograder.exercise import LIBRARIES, Challenge, Chapter, Exercise, Raised, Rung, describe, number
 from autograder.judge import sandbox
 from autograder.judge.measuring import CourseFailed, Measurement, Wrong
 from autograder.judge.notebook import Cell
@@ -403,10 +403,16 @@ def _why_raised(answer: Raised, failures: Sequence[Failure] = ()) -> str:
 
 
 def _inputs(challenge: Challenge) -> str:
-    """What the learner's code was given, where that is little enough to be read."""
-    if not 0 < len(challenge.data) <= MOST_INPUTS:
+    """What the learner's code was given, where that is little enough to be read and not a script of steps."""
+    if not 0 < len(challenge.data) <= MOST_INPUTS or not all(map(_is_short, challenge.data.values())):
         return ""
     return "\nIt was given " + ", ".join(f"{name}: {describe(value)}" for name, value in challenge.data.items())
+
+
+def _is_short(value) -> bool:
+    if isinstance(value, list | tuple):
+        return len(value) <= 4 and all(number(item) is not None for item in value)
+    return not isinstance(value, dict)
 
 
 def _bandwidth(exercise: Exercise) -> float | None:
@@ -481,7 +487,7 @@ def _speed_message(decision, against: str) -> str:
 def _remarks(decision) -> str:
     text = " Noisy machine: decided by the estimate." if decision.noisy else ""
     if decision.review:
-        text += f" A person has to look at this: {decision.review}."
+        text += f" In class a person looks at this: {decision.review}."
     return text
 
 

@@ -35,7 +35,7 @@ def _lines(verdict: Verdict) -> list[tuple[str, str]]:
         else:
             rows.append(("ok", rung.name) if rung.ok else ("no", _failed(rung)))
     if verdict.review:
-        rows.append(("!", f"needs a person: {verdict.review}"))
+        rows.append(("!", f"for a person to look at: {verdict.review}"))
     return [(mark, clean(text)) for mark, text in rows]
 
 

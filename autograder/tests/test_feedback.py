@@ -169,7 +169,7 @@ REPORTS = {
         "in helper: from numpy import no_such_thing",
     ],
     "solved": ["median_and_iqr 3 of 3", "SPOT_THE_MISTAKE 2 of 2", "6 of 6 right"],
-    "torn": ["median_and_iqr 0 of 3", "needs a person", "only half written"],
+    "torn": ["median_and_iqr 0 of 3", "for a person to look at", "only half written"],
     "wrong": ["median_and_iqr 2 of 3", "SPOT_THE_MISTAKE 0 of 2", "0 of 6 right"],
 }
 

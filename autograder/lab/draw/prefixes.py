@@ -271,7 +271,7 @@ def named_blocks(block_hashes: Callable, block_tokens: int) -> None:
     show(figure, f"Blocks of {block_tokens} tokens, a letter for each hash. {'; '.join(told)}.")
 
 
-SCRIPT = ("+ABC", "+AD", "?AB", "+E", "?AD", "+FG", "?ABC")
+SCRIPT = ("+ABC", "+EF", "?A", "+G", "+AD", "+HIJKL")  # ends of old paths go first, and what is longer than the room
 
 
 @course_style()
@@ -281,7 +281,7 @@ def stored_prefixes(PrefixCache: Callable) -> None:
     import transformers
 
     block, rows = 4, []
-    tokens = {letter: [10 * i + j for j in range(block)] for i, letter in enumerate("ABCDEFG")}
+    tokens = {letter: [10 * i + j for j in range(block)] for i, letter in enumerate("ABCDEFGHIJKL")}
     paths = sorted({word[1:][:n] for word in SCRIPT for n in range(1, len(word))}, key=lambda path: (len(path), path))
 
     def of(path: str) -> list[int]:
