@@ -351,7 +351,7 @@ def _print_summary(summary, *, everybody: bool) -> None:
     suspicious = [row for row in students if row.suspicious]
     if suspicious:
         out.print()
-        out.print(_table(suspicious, f"To look at: {len(suspicious)}", lambda row: row.lost))
+        out.print(_table(suspicious, f"To look at: {len(suspicious)}", lambda row: row.lost | row.zeros))
     rest = [row for row in students if not row.suspicious]
     if rest and (everybody or len(students) <= SMALL_CLASS):
         out.print()
@@ -371,7 +371,8 @@ def _totals(summary) -> str:
     graded = [row.points for row in students if row.outcome != "failed"]
     lines = [
         f"{summary.assignment}, at the {summary.tier} tier: {len(graded)} graded "
-        f"({summary.judged} judged, {summary.unchanged} unchanged), {summary.needs_review} need a person"
+        f"({summary.judged} judged, {summary.unchanged} unchanged), "
+        f"{summary.needs_review} {'needs' if summary.needs_review == 1 else 'need'} a person"
     ]
     if count["failed"]:
         lines.append(f"{count['failed']} could not be graded and have no new marks: mend the cause and run this again")

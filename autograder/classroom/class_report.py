@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.engine import make_url
@@ -25,7 +26,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from autograder import chapters
 from autograder.classroom import submission as submissions
 from autograder.classroom import verdicts
-from autograder.classroom.grade import GradeError, configuration, find_submissions, restored_notebook, why_nothing
+from autograder.classroom.grade import (
+    GradeError,
+    brief,
+    configuration,
+    find_submissions,
+    restored_notebook,
+    why_nothing,
+)
 from autograder.classroom.pipeline import judged_cells
 from autograder.classroom.submission import Recorded
 from autograder.judge import NotebookError, Report
@@ -176,6 +184,7 @@ def page(slug: str, rows: Sequence[Row]) -> str:
     written = [w.name for w in chapter.written if w.name in names]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["plain"] = _plain
+    environment.filters["breakable"] = lambda name: Markup("_<wbr>").join(name.split("_"))
     template = environment.from_string(resources.files(__package__).joinpath("class_report.html").read_text("utf-8"))
     return template.render(
         chapter=chapter,
@@ -254,7 +263,7 @@ def failed_rungs(judged: Iterable[Report]) -> list[FailedRung]:
                 if not rung.ok:
                     told[verdict.name, rung.name].append(rung.message.splitlines()[0] if rung.message else "")
     found = [
-        FailedRung(exercise, rung, len(messages), answered[exercise], _commonest(messages))
+        FailedRung(exercise, rung, len(messages), answered[exercise], brief(_commonest(messages)))
         for (exercise, rung), messages in told.items()
     ]
     return sorted(found, key=lambda failed: -failed.count)
@@ -353,11 +362,10 @@ def _written_histogram(name: str, graded: Sequence[Row]) -> Histogram | None:
     return histogram(name, points, 5.0) if points else None
 
 
-def _remarks(row: Row) -> str:
+def _remarks(row: Row) -> list[str]:
     """Why exercises earned nothing."""
-    if row.report is None:
-        return ""
-    return "; ".join(f"{v.name} {why_nothing(v)}" for v in row.report.verdicts if v.name in row.points and not v.points)
+    judged = row.report.verdicts if row.report else ()
+    return [f"{v.name} {why_nothing(v)}" for v in judged if v.name in row.points and not v.points]
 
 
 def _plain(text: str) -> str:

@@ -13,7 +13,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -33,11 +33,12 @@ from autograder.classroom.pipeline import Judge, chapter_of, configure, judged_c
 from autograder.classroom.submission import Recorded
 from autograder.classroom.verdicts import Progress, Shelf, Work, submission_digest
 from autograder.course.release import NbgraderError, quietly, register
-from autograder.judge import NotebookError, Report, TierError, Verdict
+from autograder.judge import NotebookError, Report, TierError, Verdict, read_notebook
 from autograder.judge.process import BenchError
 from autograder.lab import LabError
 
 MOST_BENCH_ERRORS = 3  # in a row
+MOST_SAID = 240  # characters of a reason in a table; an exception's text may be a student's novel
 BUSY_SECONDS = 60  # how long another program may hold the gradebook
 
 
@@ -298,7 +299,9 @@ class _Grading:
                 _most(self.recorded),
                 "review" if reasons else "graded",
                 reasons,
-                tuple(g.name for g in saved.grades if self.recorded[g.name].written and g.needs_manual_grade),
+                tuple(
+                    g.name for g in saved.grades if report and self.recorded[g.name].written and g.needs_manual_grade
+                ),
                 saved.late_submission_penalty or 0.0,
                 {verdict.name: verdict.outcome for verdict in ours},
                 {verdict.name: why_nothing(verdict) for verdict in ours if not verdict.points and not verdict.review},
@@ -323,6 +326,7 @@ class _Grading:
     def _finish(self, graded: Graded) -> None:
         self.done.append(graded)
         self.pace.done += 1
+        self.pace.tell("", 1.0)  # nobody is being saved any more
         self.finished(graded)
 
 
@@ -368,8 +372,13 @@ def why_nothing(verdict: Verdict) -> str:
     if verdict.outcome == "untouched":
         return "not answered"
     said = verdict.note or next((rung.message for rung in verdict.rungs if rung.message), "nothing was right")
-    said = re.sub(r"^your code (did not come back: )?|; points count .*", "", said.splitlines()[0])
-    return f"{verdict.outcome}: {said}" if verdict.outcome in ("died", "timeout") else said
+    said = re.sub(r"^your code (did not come back: )?|; the same value everywhere.*", "", said.splitlines()[0])
+    return f"{verdict.outcome}: {brief(said)}" if verdict.outcome in ("died", "timeout") else brief(said)
+
+
+def brief(said: str) -> str:
+    """As much of a sentence as a table's cell takes."""
+    return said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]}..."
 
 
 def settings(slug: str, root: Path, *, tier: str | None, measure: bool | None) -> Config:
@@ -448,7 +457,44 @@ def save(entry: Submission, slug: str, config: Config, machine: str = "") -> Non
         if entry.notebook is None or entry.notebook.stem != slug:
             _copy_under_its_name(entry, slug, Path(folder))
             config.CourseDirectory.submitted_directory = str(Path(folder).resolve())
-        quietly(Autograde, config)
+        with _marks_by_hand_kept(entry.student, slug, config):
+            quietly(Autograde, config)
+
+
+@contextlib.contextmanager
+def _marks_by_hand_kept(student: str, slug: str, config: Config) -> Iterator[None]:
+    """What a person has marked stays marked while answer and verdict are the same; nbgrader would ask for it again."""
+    course = CourseDirectory(config=config)
+    copy = Path(course.format_path(course.autograded_directory, student, slug)) / f"{slug}.ipynb"
+    seen = _seen_by_the_marker(copy)
+    with Gradebook(course.db_url, course.course_id) as gradebook:
+        try:
+            grades = gradebook.find_submission_notebook(slug, slug, student).grades
+        except MissingEntry:
+            grades = []
+        settled = [g.name for g in grades if g.manual_score is not None and not g.needs_manual_grade]
+    yield
+    now = _seen_by_the_marker(copy) if settled else {}
+    with Gradebook(course.db_url, course.course_id) as gradebook:
+        for name in settled:
+            if name in now and now[name] == seen.get(name):
+                gradebook.find_grade(name, slug, slug, student).needs_manual_grade = False
+        gradebook.db.commit()
+
+
+def _seen_by_the_marker(copy: Path) -> dict[str, list]:
+    """By grade id what a person marks in a graded copy: a written answer, or all the code and a test cell's report."""
+    try:
+        cells = read_notebook(copy)["cells"]
+    except NotebookError:
+        return {}
+    code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    marked = [(cell, cell["metadata"].get("nbgrader", {})) for cell in cells]
+    return {
+        nbgrader["grade_id"]: [code, cell["outputs"]] if cell["cell_type"] == "code" else [cell["source"]]
+        for cell, nbgrader in marked
+        if nbgrader.get("grade")
+    }
 
 
 def _submission(folder: Path, slug: str) -> Submission:

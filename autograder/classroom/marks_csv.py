@@ -43,8 +43,8 @@ class MarksCsv(ExportPlugin):
             self.log.warning("%d answers still wait for a person, and count as 0 in %s", waiting, path)
 
     def _rows(self, gradebook: Gradebook) -> Iterator[dict]:
-        for assignment in gradebook.assignments:
-            for student in gradebook.students:
+        for assignment in sorted(gradebook.assignments, key=lambda assignment: assignment.name):
+            for student in sorted(gradebook.students, key=lambda student: student.id):
                 wanted = not self.assignment or assignment.name in map(str, self.assignment)
                 if wanted and (not self.student or student.id in map(str, self.student)):
                     yield _row(gradebook, assignment, student)

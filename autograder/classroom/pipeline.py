@@ -17,7 +17,7 @@ from nbformat import NotebookNode, v4
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import is_grade
-from traitlets import Bool, Unicode
+from traitlets import Bool, List, Unicode
 
 from autograder import chapters
 from autograder import judge as judging
@@ -146,6 +146,8 @@ class Flag(NbGraderPreprocessor):
 
 class SchemeForStudents(NbGraderPreprocessor):
     """In feedback a mark scheme is its five points, without the sentences and samples that the marker sees."""
+
+    display_data_priority = List([]).tag(config=True)  # which the exporter sets for all, and nbgrader's base hides
 
     def preprocess(self, notebook, resources):
         for cell in notebook.cells:

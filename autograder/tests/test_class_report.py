@@ -80,7 +80,7 @@ def test_the_page_says_who_needs_a_person_and_why(graded_course):
     assert "eve median_and_iqr <script>alert(1)</script>[red]x[/y]" in attention
     assert "not a notebook, or was only half written" in attention
     assert "ada" not in attention and "mal" not in attention
-    assert "median_and_iqr died: it crashed; SPOT_THE_MISTAKE not answered" in words
+    assert "median_and_iqr died: it crashed SPOT_THE_MISTAKE not answered" in words
 
 
 def test_the_page_shows_marks_mistakes_and_outcomes(graded_course):
@@ -245,7 +245,7 @@ def test_the_summary_of_a_large_class_names_those_who_need_a_person_and_not_the_
     dead = graded("dead", 0.0, zeros=zeros, outcomes={"median_and_iqr": "died", "SPOT_THE_MISTAKE": "untouched"})
     lost = graded("lost", 0.0, outcome="failed", reasons=("the disk is full",))
     said = printed(capsys, *good, odd, dead, lost)
-    assert "62 graded (3 judged, 60 unchanged), 1 need a person" in said
+    assert "62 graded (3 judged, 60 unchanged), 1 needs a person" in said
     assert "1 could not be graded" in said
     assert "median 5 of 5, 60 with all, 1 with none" in said
     assert "odd 2 of 5 review too fast" in said

@@ -413,6 +413,23 @@ def test_an_unchanged_submission_is_judged_once(course, released, lenient_judge)
     assert len(lenient_judge) == 3
 
 
+def test_what_a_person_has_marked_stays_marked_until_it_changes(course, released, lenient_judge):
+    path = hand_in(course, "ada", released, SMALL)
+    question, where = "when_to_trust_a_number", (SMALL, SMALL, "ada")
+    path.write_text(path.read_text().replace("YOUR ANSWER HERE", "In pairs."))
+    assert grade(SMALL, root=course, tier=TIER).students[0].unmarked == (question,)
+    with gradebook_of(course) as gradebook:
+        marked = gradebook.find_grade(question, *where)
+        marked.manual_score, marked.needs_manual_grade = 3.0, False
+        gradebook.db.commit()
+    for again in (False, True):
+        assert grade(SMALL, root=course, tier=TIER, again=again).students[0].unmarked == ()
+    path.write_text(path.read_text().replace("In pairs.", "In pairs, because machines drift."))
+    assert grade(SMALL, root=course, tier=TIER).students[0].unmarked == (question,)
+    with gradebook_of(course) as gradebook:
+        assert gradebook.find_grade(question, *where).score == 3.0, "the old mark is proposed"
+
+
 @pytest.mark.faults
 def test_grading_can_be_interrupted_and_taken_up_again(course, released, lenient_judge, monkeypatch):
     judge = verdicts.judge_notebook
