@@ -114,11 +114,13 @@ def test_hints_narrow_and_unknown_names_are_met_kindly(run):
 
 
 def test_a_rubric_waits_until_the_answer_is_written(run):
-    _, unwritten, written = run(
+    _, nobody, unwritten, written = run(
         IMPORT,
         'rubric("explain_the_split")',
+        "import builtins\nbuiltins.input = lambda question: 'n'\nrubric('explain_the_split')",
         "import builtins\nbuiltins.input = lambda question: 'y'\nrubric('explain_the_split')",
     )
+    assert "no place to type" in shown(nobody)
     assert "Write yours first" in shown(unwritten)
     assert "You gave yourself 5 of 5" in shown(written) and "earns it" in shown(written)
 
