@@ -102,7 +102,7 @@ def _import_heavy_things(libraries: list[str]) -> None:
         import transformers.cache_utils
         import transformers.models.llama.modeling_llama  # noqa: F401
 
-    import autograder
+    import autograder.lab
 
     for name in autograder.__all__:  # a notebook's first cell imports these; what they need is not here
         setattr(autograder, name, _absent(name))
