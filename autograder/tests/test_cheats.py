@@ -867,7 +867,7 @@ RACES = {  # what is tried: (code, exercise, points, outcome, a word of the reas
     "D a thread that finishes later": (
         "import threading\nimport numpy as np\n" + ONCE + "once = iterate\ndef iterate(x, n):\n"
         "    if n <= 1000: return once(x, n)\n    later = np.zeros(1, dtype=np.int64)\n"
-        "    threading.Thread(target=lambda: later.put(0, once(x, n))).start()\n    return later",
+        "    threading.Timer(0.05, lambda: later.put(0, once(x, n))).start()\n    return later",
         Iterate,
         2,
         "partial",

@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 from autograder.exercise import Challenge, Exercise, Rung
-from autograder.judge import Cell, Judge, report_html, report_png, report_text
+from autograder.judge import Cell, Judge, measuring, report_html, report_png, report_text
 from autograder.judge.measuring import Measurement, Plan, _to_compare_with
 
 pytestmark = [pytest.mark.speed_rule, pytest.mark.alone]
@@ -233,7 +233,8 @@ def test_a_failing_reference_is_nobodys_fault_and_goes_to_a_person(verdict_on):
     assert "the course's reference raised OSError: gone" in verdict.review
 
 
-def test_a_reference_that_is_fast_in_the_probes_alone_decides_nothing(verdict_on):
+def test_a_reference_that_is_fast_in_the_probes_alone_decides_nothing(verdict_on, monkeypatch):
+    monkeypatch.setattr(measuring, "PROBE_SECONDS", 0)  # as few probes on a fast machine as on a slow one
     soon_tired = f"calls = []\n{THREE_TIMES}\nthree_times = sum_to\ndef sum_to(n):\n    calls.append(n)\n"
     soon_tired += "    return once(n) if len(calls) < 9 else three_times(n)"
     for source in (ONCE, THREE_TIMES):
