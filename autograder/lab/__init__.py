@@ -35,6 +35,7 @@ _HOMES = {
     "Machine": "machine",
     "machine_card": "machine",
     "stopwatch": "timing",
+    "with_progress": "progress",
 }
 _ROOMS = ("alive", "default_model", "doctor", "draw", "hardware", "machine", "models", "published", "rotation", "setup")
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
+Item = TypeVar("Item")
 Progress = Callable[[str, float | None], None]
 
 
@@ -36,3 +38,16 @@ def patient(progress: Progress, seconds: float = 2.0) -> Progress:
             progress(text, fraction)
 
     return later
+
+
+def with_progress(items: Sequence[Item], progress: Progress = line) -> Iterator[Item]:
+    """The items one by one, as in a plain loop, with a line that says how far it is.
+
+    It speaks between two items only, twice a second at most, and not in the first two seconds.
+    """
+    say, spoken = patient(progress), time.perf_counter()
+    for done, item in enumerate(items, start=1):
+        yield item
+        if done == len(items) or time.perf_counter() - spoken >= 0.5:
+            say(f"{done} of {len(items)}", done / len(items))
+            spoken = time.perf_counter()

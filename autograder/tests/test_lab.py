@@ -361,6 +361,21 @@ def test_progress_stays_silent_at_first():
     assert said == [("working", 0.5)]
 
 
+def test_a_loop_with_progress_speaks_between_its_items_and_not_at_first(monkeypatch):
+    now, said = [0.0], []
+    monkeypatch.setattr(progress, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
+    for item in lab.with_progress([1.0] * 5, lambda *step: said.append((now[0], *step))):
+        said.append((now[0], item))
+        now[0] += item
+    spoken = [entry for entry in said if len(entry) == 3]
+    assert spoken == [(2.0, "2 of 5", 0.4), (3.0, "3 of 5", 0.6), (4.0, "4 of 5", 0.8), (5.0, "5 of 5", 1.0)]
+
+    spoken = []
+    for _ in lab.with_progress([0.01] * 5, lambda *step: spoken.append(step)):
+        now[0] += 0.01
+    assert spoken == [] and list(lab.with_progress([])) == []
+
+
 # drawing
 
 
