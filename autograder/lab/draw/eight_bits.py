@@ -73,7 +73,7 @@ def ways(
     guess: tuple[str, float] | None = None,
     title: str = "One product, several ways",
 ) -> None:
-    """One bar per way of multiplying, and the floor of each as a dashed line in it; log scale.
+    """One point per way of multiplying, the floor of each as a dashed mark, a thin line between them; log scale.
 
     seconds, floors: way -> seconds. guess: a way, and the seconds guessed for it.
     """
@@ -82,8 +82,9 @@ def ways(
     everything = [*seconds.values(), *floors.values(), *([guess[1]] if guess else [])]
     low, high = 1e3 * min(everything) / 2, 1e3 * max(everything) * 2.2
     for row, (name, value) in enumerate(seconds.items()):
-        color = ORANGE if "float" in name else BLUE
-        ax.barh(row, 1e3 * value - low, left=low, height=0.55, color=color, alpha=0.85)
+        color, marker = (ORANGE, "s") if "float" in name else (BLUE, "o")
+        ax.plot([1e3 * floors.get(name, value), 1e3 * value], [row, row], color=color, linewidth=1.5)
+        ax.plot([1e3 * value], [row], color=color, marker=marker, markersize=8)
         right = max(value, guess[1] if guess and guess[0] == name else 0, floors.get(name, 0))
         ax.annotate(f"{1e3 * value:.3g} ms", (1e3 * right, row), (10, 0), **NEAR)
         if name in floors:
@@ -115,7 +116,7 @@ def tokens_per_second(
     for row, (name, speed) in enumerate(measured.items()):
         ax.barh(row, speed, height=0.55, color=PALE if name in names else BLUE)
         right = max(speed, predicted, guess or 0) if row == len(measured) - 1 else speed
-        ax.annotate(f"{speed:.0f}", (right, row), (10, 0), **NEAR)
+        ax.annotate(f"{speed:.3g}", (right, row), (10, 0), **NEAR)
     last = len(measured) - 1
     ax.plot([predicted] * 2, [last - 0.4, last + 0.4], **FLOOR | {"linewidth": 2}, label=f"predicted: {predicted:.0f}")
     if guess is not None:

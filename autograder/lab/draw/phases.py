@@ -73,15 +73,18 @@ def waits(seconds: Sequence[float], words: Sequence[str]) -> None:
 
 
 def generation(generate_timed: Callable, model: Any, tokenizer: Any, text: str, *, new_tokens: int) -> None:
-    """Run the learner's `generate_timed` on `text`, print what it wrote and draw how long each token took.
+    """Run the learner's `generate_timed` on `text`, print what it wrote and fed, and draw how long each token took.
 
     One call before it is not counted: it pays for what only a process's first forwards pay for.
     """
     from .. import clock, hardware
 
     ids = tokenizer(text, return_tensors="pt").input_ids.to(hardware.device())
-    for tokens in (2, new_tokens):
-        given, complaint = _attempt(generate_timed, model, ids, tokens, sync=hardware.sync, clock=clock)
+    fed: list[int] = []  # tokens of every forward
+    with model.get_input_embeddings().register_forward_hook(lambda _, args, output: fed.append(output.shape[-2])):
+        for tokens in (2, new_tokens):
+            fed.clear()
+            given, complaint = _attempt(generate_timed, model, ids, tokens, sync=hardware.sync, clock=clock)
     try:
         tokens, sent, times = given
         words = [tokenizer.decode([int(token)]) for token in tokens]
@@ -90,6 +93,7 @@ def generation(generate_timed: Callable, model: Any, tokenizer: Any, text: str, 
         print(complaint or f"Nothing to draw: expected (tokens, sent, token_times), got {str(given)[:60]}.")
         return
     print(text + "".join(words))
+    print(f"tokens fed, forward by forward: {', '.join(map(str, fed))}")
     if not words or len(words) != len(seconds) or not np.all(seconds > 0):
         print(f"Nothing to draw: {len(words)} tokens, sent and times {[sent, *times]}.")
         return
