@@ -868,7 +868,7 @@ class SpeedupBound(Exercise):
 
     def challenges(self, rng):
         yield Challenge(self._asked(rng, overhead=0.0), decides=(self.BYTES,))
-        for share in (0.25, 1.0, 40.0):
+        for share in (1.2, 0.25, 40.0):  # between the two readings, below both, above both
             yield Challenge(self._asked(rng, overhead=share), decides=(self.OVERHEAD,))
 
     @staticmethod
@@ -909,6 +909,7 @@ BOUND_MISTAKES = {
     "inverted": "That is the new time over the old one; a speedup is the old over the new.",
     "before only": "The overhead is in the old step alone; the new one makes the same calls.",
     "after only": "The overhead is in the new step alone; the old one made the same calls.",
+    "larger": "That takes the larger of reading and overhead; the one comes after the other, so they add up.",
     "seconds saved": "Those are the seconds that are saved; a speedup is a ratio of times.",
 }
 
@@ -919,7 +920,8 @@ def _bound(challenge, mistake: str = "") -> float:
     overhead = challenge["overhead_s"]
     old = before + (0 if mistake in ("bytes alone", "after only") else overhead)
     new = after + (0 if mistake in ("bytes alone", "before only") else overhead)
-    return {"inverted": new / old, "seconds saved": old - new}.get(mistake, old / new)
+    larger = max(before, overhead) / max(after, overhead)
+    return {"inverted": new / old, "larger": larger, "seconds saved": old - new}.get(mistake, old / new)
 
 
 FASTER, SAME, LITTLE, MUCH = "faster", "about the same", "a little slower", "much slower"
