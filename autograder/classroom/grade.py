@@ -465,8 +465,8 @@ def save(entry: Submission, slug: str, config: Config, machine: str = "") -> Non
 def _marks_by_hand_kept(student: str, slug: str, config: Config) -> Iterator[None]:
     """What a person has marked stays marked while answer and verdict are the same; nbgrader would ask for it again."""
     course = CourseDirectory(config=config)
-    copy = Path(course.format_path(course.autograded_directory, student, slug)) / f"{slug}.ipynb"
-    seen = _seen_by_the_marker(copy)
+    marked = Path(course.format_path(course.autograded_directory, student, slug)) / f"{slug}.ipynb"
+    seen = _seen_by_the_marker(marked)
     with Gradebook(course.db_url, course.course_id) as gradebook:
         try:
             grades = gradebook.find_submission_notebook(slug, slug, student).grades
@@ -474,7 +474,7 @@ def _marks_by_hand_kept(student: str, slug: str, config: Config) -> Iterator[Non
             grades = []
         settled = [g.name for g in grades if g.manual_score is not None and not g.needs_manual_grade]
     yield
-    now = _seen_by_the_marker(copy) if settled else {}
+    now = _seen_by_the_marker(marked) if settled else {}
     with Gradebook(course.db_url, course.course_id) as gradebook:
         for name in settled:
             if name in now and now[name] == seen.get(name):

@@ -186,8 +186,9 @@ def write_outputs(cell: NotebookNode, verdict: judging.Verdict) -> None:
     text = f"{judging.report_text(discreet(verdict))}\n{tier_text(verdict.tier)}\n"
     cell.outputs = [v4.new_output("stream", name="stdout", text=text)]
     if picture := judging.report_png(verdict):
-        data = {"image/png": base64.b64encode(picture).decode(), "text/plain": "how fast it was"}
-        cell.outputs.append(v4.new_output("display_data", data))
+        said = verdict.speed.get("message") or "how fast it was"
+        data = {"image/png": base64.b64encode(picture).decode(), "text/plain": said}
+        cell.outputs.append(v4.new_output("display_data", data, metadata=submission.alternative(said)))
     cell.outputs.append(v4.new_output("execute_result", {"text/plain": repr(float(points))}))
 
 

@@ -23,6 +23,7 @@ from autograder.judge import NotebookError, read_notebook
 
 MAX_TEXT = 20_000  # characters of one output, or of one text cell
 MAX_PICTURE = 3_000_000  # characters of one picture, in base64
+MAX_ALTERNATIVE = 1000  # characters of the words for one picture
 MAX_OUTPUTS = 20  # of one cell
 CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 BASE64 = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")
@@ -210,10 +211,16 @@ def _clean_outputs(outputs: Any) -> list[NotebookNode]:
         text = _text(data.get("text/plain")) or _text(output.get("text")) or _text(output.get("traceback"), "\n")
         picture = _picture(data.get("image/png"), "image/png")
         if picture:
-            kept.append(v4.new_output("display_data", {"image/png": picture, "text/plain": text[:MAX_TEXT]}))
+            data = {"image/png": picture, "text/plain": text[:MAX_TEXT]}
+            kept.append(v4.new_output("display_data", data, metadata=alternative(text)))
         elif text:
             kept.append(v4.new_output("stream", name="stdout", text=text[:MAX_TEXT]))
     return kept
+
+
+def alternative(text: str) -> dict:
+    """Metadata by which a page made of the notebook gives these words to whoever cannot see a picture."""
+    return {"image/png": {"alt": text[:MAX_ALTERNATIVE] or "a figure without a description"}}
 
 
 def _clean_attachments(attachments: Any) -> dict[str, dict[str, str]]:

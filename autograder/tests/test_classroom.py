@@ -194,6 +194,7 @@ def test_outputs_keep_text_and_pictures_only():
     kept = submission.clean({"cells": [{"cell_type": "code", "source": "", "outputs": outputs}]}).cells[0].outputs
     assert [o.get("text", "")[:7] for o in kept] == ["ab", "", "yyyyyyy", "one\ntwo"]
     assert kept[1].data == {"image/png": PNG, "text/plain": ""}
+    assert kept[1].metadata == {"image/png": {"alt": "a figure without a description"}}
     assert len(kept[2].text) == submission.MAX_TEXT
     assert {o.get("name", "stdout") for o in kept} == {"stdout"}
 

@@ -232,6 +232,7 @@ def test_pictures_and_written_answers_are_shown_as_submitted(course, page):
     before, answer, _ = text.partition("decode is bound by a <")
     assert answer and "as submitted:" in before[before.rindex("SPOT_THE_MISTAKE") :]
     assert page(course, "solved").count(f"data:image/png;base64,{PNG}") == 2
+    assert 'alt="a figure"' in page(course, "solved")
     assert "as submitted: a figure" in text or "as submitted:" in before[: before.index("median_and_iqr 3 of 3")]
 
 
