@@ -9,6 +9,7 @@ import re
 import sys
 from collections import Counter
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -115,7 +116,7 @@ def setup() -> None:
 
     with _progress(lines=True) as tell:
         left_out = lab.setup.run(tell)
-    for sentence in left_out:
+    for sentence in left_out or ["The default model and the compile cache are ready."]:
         out.print(sentence, markup=False)
 
 
@@ -294,7 +295,8 @@ def grade(
                 finished=finished,
             )
     except KeyboardInterrupt:
-        raise Usage("interrupted; what was judged is kept, and the same command goes on from there") from None
+        without = ", without --again," if again else ""
+        raise Usage(f"interrupted; what was judged is kept, and the same command{without} goes on from there") from None
     if as_json:
         _print_json(summary.to_json())
     else:
@@ -334,7 +336,11 @@ def gradescope(
 def _class_progress(wanted: bool):
     """Two functions, (text, fraction) and (graded student): a bar on a terminal, a line per student in a log."""
     if wanted and not err.is_terminal:
-        yield (lambda text, fraction: None), lambda graded: err.print(_in_a_line(graded), markup=False, soft_wrap=True)
+        once = cache(lambda: err.print("grading: a line for each student, as soon as the marks are saved"))
+        yield (
+            (lambda text, fraction: once()),
+            lambda graded: err.print(_in_a_line(graded), markup=False, soft_wrap=True),
+        )
         return
     with _progress(wanted) as tell:
         yield tell, lambda graded: None

@@ -896,7 +896,7 @@ HOW_FAST_COULD_IT_GO = MarkScheme(
         SchemePoint(
             "Something that would not move it, with the cause; or why the measured speed stays below it, with a number "
             "of the learner's own.",
-            earns="Twice the arithmetic would change nothing, as the tensor cores wait for weights 99.7% of the time.",
+            earns="Twice the arithmetic would change nothing: its units wait for weights 99.7% of the time.",
             does_not="More FLOP/s would not help because the model is limited elsewhere.",
         ),
     ),
