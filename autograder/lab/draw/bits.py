@@ -137,11 +137,11 @@ def group_sizes(errors: Mapping[str, Mapping[int, float]], guess: float | None =
         "Whoever shares a scale shares its outliers", x="weights in a group", y="error / weight (rms, %)", log_x=True
     )
     figure.set_figheight(3.9)
-    for (name, error), (color, marker) in zip(errors.items(), STYLES, strict=False):
+    for (name, error), (color, marker), beside in zip(errors.items(), STYLES, (-4, 1, -11), strict=False):
         sizes = sorted(error)
         ax.plot(sizes, [100 * error[size] for size in sizes], color=color, marker=marker, label=name)
         end = (sizes[-1], 100 * error[sizes[-1]])
-        ax.annotate(f"{error[sizes[-1]]:.0%}", end, (9, -4), textcoords="offset points", color=color)
+        ax.annotate(f"{error[sizes[-1]]:.0%}", end, (9, beside), textcoords="offset points", color=color)
     if guess is not None:
         ax.plot([sizes[-1]], [100 * guess], **GUESS, label=f"your guess, whole rows: {guess:.0%}")
     ax.set_xticks(sizes, sizes)
@@ -175,10 +175,13 @@ def frontier(
     every = sorted(point for series in formats.values() for point in series.values())
     best = [point for i, point in enumerate(every) if all(point[1] < kl for _, kl in every[:i])]
     ax.plot(*zip(*best, strict=True), color=GREY, marker="", linewidth=5, zorder=0, label="no smaller format is better")
-    for (name, series), (color, marker) in zip(formats.items(), (*STYLES, ("#222222", "P")), strict=False):
+    places = ((0, 7), (0, 7), (9, -3), (-8, -10), (0, 7))  # of the labels: some formats lie side by side
+    for (name, series), (color, marker), place in zip(
+        formats.items(), (*STYLES, ("#222222", "P")), places, strict=False
+    ):
         ax.plot(*zip(*series.values(), strict=True), color=color, marker=marker, linestyle="", markersize=8, label=name)
         for bits, where in series.items():
-            ax.annotate(str(bits), where, (0, 7), textcoords="offset points", ha="center", fontsize=8, color=color)
+            ax.annotate(str(bits), where, place, textcoords="offset points", ha="center", fontsize=8, color=color)
     if floor:
         ax.axhline(floor, **FLOOR)
         ax.text(every[0][0], floor, "16 bits: bfloat16 weights", fontsize=9, va="bottom", color=FLOOR["color"])

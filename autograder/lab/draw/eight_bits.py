@@ -83,7 +83,7 @@ def ways(
     low, high = 1e3 * min(everything) / 2, 1e3 * max(everything) * 2.2
     for row, (name, value) in enumerate(seconds.items()):
         color, marker = (ORANGE, "s") if "float" in name else (BLUE, "o")
-        ax.plot([1e3 * floors.get(name, value), 1e3 * value], [row, row], color=color, linewidth=1.5)
+        ax.plot([1e3 * floors.get(name, value), 1e3 * value], [row, row], color=color, marker="", linewidth=1.5)
         ax.plot([1e3 * value], [row], color=color, marker=marker, markersize=8)
         right = max(value, guess[1] if guess and guess[0] == name else 0, floors.get(name, 0))
         ax.annotate(f"{1e3 * value:.3g} ms", (1e3 * right, row), (10, 0), **NEAR)

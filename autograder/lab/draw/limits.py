@@ -145,13 +145,13 @@ def roofline(
     ax.axvline(
         ridge, color="#555555", linestyle=":", linewidth=1.3, label=f"the ridge: {ridge:.2g} operations per byte"
     )
-    for (name, (px, py)), (color, marker) in zip(points.items(), SERIES, strict=False):
+    for i, ((name, (px, py)), (color, marker)) in enumerate(zip(points.items(), SERIES, strict=False)):
         ax.plot(px, py, color=color, marker="", alpha=0.3)
         ax.plot(px, py, color=color, marker=marker, linestyle="", label=name)
         stacked = max(px) < 1.05 * min(px)  # above one another: labels right and left of them in turn
         for rank, (y, x, label) in enumerate(sorted(zip(py, px, series[name], strict=True))):
-            side = -1 if stacked and rank % 2 else 1
-            place = (6 * side, -3 if stacked else -11)
+            side = -1 if (stacked and rank % 2) or i == 3 else 1
+            place = (6 * side, -3 if stacked else 6 if i == 3 else -11)
             ax.annotate(label, (x, y), place, **NEAR, color=color, ha="left" if side > 0 else "right")
     if guess:
         x, share = guess
