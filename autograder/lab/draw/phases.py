@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from ..progress import line, patient
 from .style import FLOOR, GUESS, axes, course_style, show
 
 __all__ = ["cache_cost", "generation", "request", "sweep", "two_phases", "two_precisions", "waits"]
@@ -104,7 +106,14 @@ def sweep(
     sweep_prompt_lengths: Callable, generate: Callable, lengths: Sequence[int], **options
 ) -> dict[int, tuple[float, float]]:
     """Run the learner's sweep, draw both phases and give back what it measured ({} if it cannot be drawn)."""
-    given, complaint = _attempt(sweep_prompt_lengths, generate, lengths, **options)
+    say, calls, expected = patient(line), count(1), len(lengths) * (options["repeats"] + 1)
+
+    def told(*args, **named):
+        given, done = generate(*args, **named), next(calls)
+        say(f"{done} of {expected} generations", done / expected if done <= expected else None)
+        return given
+
+    given, complaint = _attempt(sweep_prompt_lengths, told, lengths, **options)
     try:
         measured = {int(length): (float(first), float(later)) for length, (first, later) in given.items()}
     except (TypeError, ValueError, AttributeError):

@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from ..progress import with_progress
 from .phases import _attempt, _plain_numbers
 from .style import FLOOR, GUESS, axes, course_style, show
 
@@ -340,7 +341,7 @@ def questions(
     log = " ".join(f"On day {day} we sailed {day * 7 % 40 + 20} miles." for day in range(1, 41))
     kept, complaint = _attempt(PrefixCache, block_tokens, 1000)
     rows = []
-    for day in (2, 9, 16, 23, 30, 37):
+    for day in with_progress((2, 9, 16, 23, 30, 37)):
         chat = [
             {"role": "system", "content": f"You answer questions about this ship's log. {log}"},
             {"role": "user", "content": f"How many miles did we sail on day {day}?"},
