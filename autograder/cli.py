@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import re
 import sys
@@ -412,6 +413,9 @@ def _marks(graded) -> str:
     if graded.outcome == "failed":
         return "not graded"
     late = f" (late: -{graded.late_penalty:g})" if graded.late_penalty else ""
+    if graded.late_seconds and not late:
+        hours = math.ceil(graded.late_seconds / 3600)
+        late = f" (late by {hours} h)" if hours < 48 else f" (late by {hours // 24} days)"
     return f"{graded.points:g} of {graded.max_points:g}{late}"
 
 

@@ -63,6 +63,7 @@ class Graded:
     outcome: "graded", "review" (a person must look, `reasons` say why) or "failed" (no marks were saved).
     unmarked: written answers that wait for a person. outcomes: exercise -> the judge's word ("full", "died", ...).
     zeros: exercise -> why it earned nothing. unmeasured: exercises whose speed could not be measured.
+    late_seconds: after the due date, whether or not the course takes points for it.
     """
 
     student: str
@@ -75,6 +76,7 @@ class Graded:
     outcomes: dict[str, str] = field(default_factory=dict)
     zeros: dict[str, str] = field(default_factory=dict)
     unmeasured: tuple[str, ...] = ()
+    late_seconds: float = 0.0
 
     @property
     def lost(self) -> dict[str, str]:
@@ -306,6 +308,7 @@ class _Grading:
                 {verdict.name: verdict.outcome for verdict in ours},
                 {verdict.name: why_nothing(verdict) for verdict in ours if not verdict.points and not verdict.review},
                 tuple(v.name for v in ours if v.speed and not v.speed.get("measurable", True)),
+                saved.assignment.total_seconds_late,
             )
 
     def _fail_all(self, cases: list[Case], error: Exception) -> None:

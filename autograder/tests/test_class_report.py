@@ -257,9 +257,11 @@ def test_the_summary_of_a_large_class_names_those_who_need_a_person_and_not_the_
 
 
 def test_the_summary_of_a_small_class_says_why_each_zero_is_one(capsys):
-    said = printed(capsys, graded("ada"), graded("bob", 2.0, zeros={"q": "not answered"}, late_penalty=1.0))
+    fined = graded("bob", 2.0, zeros={"q": "not answered"}, late_penalty=1.0, late_seconds=60.0)
+    said = printed(capsys, graded("ada"), fined, graded("cleo", late_seconds=5000.0), graded("dan", late_seconds=2e5))
     assert "Everybody" in said and "ada 5 of 5 graded" in said
     assert "bob 2 of 5 (late: -1) graded q not answered" in said
+    assert "cleo 5 of 5 (late by 2 h) graded" in said and "dan 5 of 5 (late by 2 days) graded" in said
 
 
 @pytest.mark.cheats

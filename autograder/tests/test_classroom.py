@@ -460,7 +460,8 @@ def test_a_late_penalty_follows_the_due_date(course, released, lenient_judge):
     for due, penalty in (("2026-05-01 12:00:00", 3.0), ("2026-05-03 12:00:00", 0.0)):
         with gradebook_of(course) as gradebook:
             gradebook.update_or_create_assignment(SMALL, duedate=due)
-        assert grade(SMALL, root=course, tier=TIER).students[0].late_penalty == penalty
+        (ada,) = grade(SMALL, root=course, tier=TIER).students
+        assert (ada.late_penalty, ada.late_seconds) == (penalty, 86400.0 if penalty else 0.0)
 
 
 @pytest.mark.faults
