@@ -217,8 +217,6 @@ class PreallocatedCache(Exercise):
 
     @staticmethod
     def run(learner, challenge):
-        import gc
-
         import torch
         import transformers
 
@@ -262,17 +260,12 @@ class PreallocatedCache(Exercise):
                     before += len(tokens)
             return logits
 
-        def storages():
-            tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
-            found = [x.untyped_storage() for x in tensors if x.layout is torch.strided and x.device.type != "meta"]
-            return {storage.data_ptr(): storage.nbytes() for storage in found if storage.nbytes()}
-
         dtype = getattr(torch, challenge["dtype"])
         config = transformers.LlamaConfig(**challenge["config"])
-        before = storages()
+        before = lab.alive.storages()
         options = {"batch": challenge["batch"], "dtype": dtype, "device": lab.device()}
         cache = learner.PreallocatedCache(config, challenge["max_tokens"], **options)
-        reserved = {place: size for place, size in storages().items() if place not in before}
+        reserved = {place: n for place, n in lab.alive.storages().items() if n and place not in before}
         steps = []
         for step in challenge["script"]:
             seen = {"held": [], "at_home": [], "raised": ""}

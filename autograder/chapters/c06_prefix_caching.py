@@ -217,8 +217,6 @@ class PrefixCache(Exercise):
 
     @staticmethod
     def run(learner, challenge):
-        import gc
-
         import torch
         import transformers
 
@@ -280,25 +278,23 @@ class PrefixCache(Exercise):
                 spoil(cache)
             return seen
 
-        def held_bytes():
-            gc.collect()
-            tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
-            storages = [x.untyped_storage() for x in tensors if x.layout is torch.strided and x.device.type != "meta"]
-            return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+        def held_bytes(before, *kept):
+            """Of what is alive and was not before, all but the arrays that were kept to be handed back."""
+            ours = {x.__array_interface__["data"][0] for found in kept for pair in found["layers"] for x in pair}
+            return sum(n for place, n in lab.alive.storages().items() if place not in before and place not in ours)
 
-        gc.collect()
-        gc.freeze()  # what was there before is not looked at
         results = []
         with torch.inference_mode():
             for script in challenge["scripts"]:
-                before = held_bytes() if script["weigh"] else 0
+                before = lab.alive.storages() if script["weigh"] else {}
                 store = learner.PrefixCache(script["block"], script["most"])
                 steps = []
                 for op in script["ops"]:
                     step = perform(store, op)
                     step["counts"] = [getattr(store, name, None) for name in ("seen_tokens", "hit_tokens")]
-                    step["bytes"] = held_bytes() - before if script["weigh"] else 0
                     steps.append(step)
+                    kept = [seen["found"] for seen in steps if seen["found"] and "layers" in seen["found"]]
+                    step["bytes"] = held_bytes(before, *kept) if script["weigh"] else 0
                     if step["found"] and "instead" in step["found"]:
                         return {"instead": step["found"]["instead"]}
                 results.append(steps)

@@ -486,15 +486,16 @@ def _marks_by_hand_kept(student: str, slug: str, config: Config) -> Iterator[Non
 
 
 def _seen_by_the_marker(copy: Path) -> dict[str, list]:
-    """By grade id what a person marks in a graded copy: a written answer, or all the code and a test cell's report."""
+    """By grade id what a person marks in a graded copy: all its text and pictures, or all its code and one report."""
     try:
         cells = read_notebook(copy)["cells"]
     except NotebookError:
         return {}
     code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    text = [[cell["source"], cell.get("attachments")] for cell in cells if cell["cell_type"] == "markdown"]
     marked = [(cell, cell["metadata"].get("nbgrader", {})) for cell in cells]
     return {
-        nbgrader["grade_id"]: [code, cell["outputs"]] if cell["cell_type"] == "code" else [cell["source"]]
+        nbgrader["grade_id"]: [code, cell["outputs"]] if cell["cell_type"] == "code" else text
         for cell, nbgrader in marked
         if nbgrader.get("grade")
     }

@@ -13,6 +13,7 @@ import asyncio
 import builtins
 import contextlib
 import ctypes
+import gc
 import inspect
 import linecache
 import os
@@ -106,6 +107,8 @@ def _import_heavy_things(libraries: list[str]) -> None:
 
     for name in autograder.__all__:  # a notebook's first cell imports these; what they need is not here
         setattr(autograder, name, _absent(name))
+    gc.collect()
+    gc.freeze()  # a worker that looks at what it holds need not look at any of this
 
 
 def _absent(name: str):

@@ -32,7 +32,7 @@ from autograder.lab import LabError
 
 START_SECONDS = 120.0
 CONTROL_SECONDS = 10.0  # for a bench's answer once it is ready
-STOP_SECONDS = 0.5
+STOP_SECONDS = 5.0
 MOST_TRIES = 50  # at processes that appear faster than they are stopped or killed
 MAX_CALL_BYTES = 16 << 20  # of all named calls of one challenge: the judge keeps what they carry
 MAX_LINE, MAX_ITEMS = 250, 1000  # characters and entries kept of what a worker says of an exception
@@ -105,6 +105,7 @@ class Worker:
         self.inner_pid = inner_pid  # as the bench knows it: another number in a sandbox
         self._bench = bench
         self._received = 0  # bytes
+        self._in_folders = bench.folder_bytes() if bench else 0  # of the sandbox, before anything ran here
 
     def load(self, cells: list[dict], keep: list, flags: int, needs: tuple[str, ...], deadline: float) -> Loaded:
         """Execute a slice of the learner's statements."""
@@ -142,9 +143,13 @@ class Worker:
         return reply.get("answer")
 
     def memory_bytes(self) -> int:
-        """Main memory that this process and those it started hold, what they share with the bench counted in."""
+        """Main memory that this process and those it started hold, what they share with the bench counted in.
+
+        In a sandbox with the files that were written there.
+        """
         others = self._bench.left_behind() if self._bench else []
-        return sum(memory_bytes(process.pid) for process in {*tree(self.pid), *others})
+        files = self._bench.folder_bytes() - self._in_folders if self._bench else 0
+        return sum(memory_bytes(process.pid) for process in {*tree(self.pid), *others}) + max(0, files)
 
     def stop_one(self) -> None:
         """Freeze this process (for the course's own workers, which start no others)."""
@@ -422,6 +427,10 @@ class Bench:
     def _all_but_own(self) -> list[psutil.Process]:
         return [process for process in self._home.everything() if process != self._own]
 
+    def folder_bytes(self) -> int:
+        """Main memory that the folders of the sandbox take; 0 without one."""
+        return self._home.folder_bytes() if self._walled and self._home else 0
+
     def stop(self) -> None:
         """Freeze the bench and everything below it, so that the other side is timed alone.
 
@@ -497,7 +506,7 @@ def memory_bytes(pid: int) -> int:
 
 
 def freeze(processes: Callable[[], list[psutil.Process]]) -> bool:
-    """Stop processes until no new one appears, and wait until each stands still. False if there is always one more."""
+    """Stop processes until no new one appears. False if there is always one more, or if one does not stand still."""
     still: set[psutil.Process] = set()
     for _ in range(MOST_TRIES):
         if not (new := [process for process in processes() if process not in still]):
@@ -505,10 +514,23 @@ def freeze(processes: Callable[[], list[psutil.Process]]) -> bool:
         for process in new:
             _quietly(process.send_signal, signal.SIGSTOP)
         until = time.monotonic() + STOP_SECONDS
-        while time.monotonic() < until and any(_quietly(p.status) not in STANDING for p in new):
+        while not all(map(_stands, new)):
+            if time.monotonic() > until:
+                return False
             time.sleep(0.0005)
         still.update(new)
     return False
+
+
+def _stands(process: psutil.Process) -> bool:
+    """Whether no thread of a process runs. A signal to stop waits for the end of some calls of the system."""
+    if _quietly(process.status) not in STANDING:
+        return False
+    try:
+        states = [state.read_text("utf-8") for state in Path(f"/proc/{process.pid}/task").glob("*/stat")]
+    except OSError:  # a thread has just ended
+        return not process.is_running()
+    return all(state.rpartition(")")[2].split()[0] in "TtZX" for state in states)
 
 
 def kill_all(processes: Callable[[], list[psutil.Process]]) -> bool:

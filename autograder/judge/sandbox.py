@@ -127,7 +127,11 @@ class Sandbox:
         if in_processes > self._cheap_enough:  # each shared page divided among those who share it; slow
             in_processes = sum(_bytes(rollup, "Pss_Anon", "Pss_Shmem") for rollup in self._inside("smaps_rollup"))
             in_processes += sum(_bytes(status, "VmPTE") for status in statuses)
-        return in_processes + sum(self._used(folder) for folder in ("tmp", "dev/shm")) + self._in_sockets()
+        return in_processes + self.folder_bytes()
+
+    def folder_bytes(self) -> int:
+        """Main memory in use by its folders, which lie there, and by its sockets."""
+        return sum(self._used(folder) for folder in ("tmp", "dev/shm")) + self._in_sockets()
 
     def watch(self, limit: Callable[[], int], overrun: Callable[[], None]) -> None:
         """Call `overrun` whenever more than limit() bytes are in use, until the sandbox ends."""

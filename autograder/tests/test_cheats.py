@@ -33,7 +33,8 @@ from autograder.course import release
 from autograder.course.reference import references
 from autograder.exercise import Challenge, Exercise, Rung
 from autograder.judge import Cell, Judge, RungResult, Verdict, cells_of, read_cells, report_html, report_text, wire
-from autograder.judge.process import Bench
+from autograder.judge import process as judging_process
+from autograder.judge.process import Bench, Died
 from autograder.tests.processes import still_running
 
 pytestmark = [pytest.mark.cheats, pytest.mark.skipif(sys.platform != "linux", reason="sandboxes need Linux")]
@@ -679,6 +680,48 @@ def renew(path, seconds):
 """
 
 
+LONG_CALL = """import ctypes, os, subprocess, sys
+CODE = '''
+import ctypes
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+size = 12 << 30  # of pages of zeros, which take no memory
+place = libc.mmap(None, size, 1, 0x4022, -1, 0)
+while True:
+    libc.mmap(place, size, 1, 0x4022 | 0x8010, -1, 0)  # to be mapped at once, which a signal to stop waits for
+'''
+def secret(given):
+    subprocess.Popen([sys.executable, "-I", "-S", "-c", CODE])
+    return given
+"""
+
+
+@pytest.mark.cheats
+def test_i_a_process_in_a_long_call_of_the_system_stands_still_before_others_are_timed(monkeypatch):
+    bench = Bench(threads=1, walled=True)
+    bench.wait_until_ready()
+    worker = bench.worker()
+    try:
+        deadline = time.monotonic() + 60
+        worker.define("run", Secret.run, deadline)
+        worker.load([{"source": LONG_CALL, "file": "cell 1"}], [[0, i, []] for i in range(3)], 0, (), deadline)
+        worker.run("run", Challenge({}), deadline)
+        for _ in range(3):
+            time.sleep(0.3)
+            bench.stop()
+            states = [process.status() for process in bench._everything()]
+            assert len(states) >= 3 and set(states) <= {"stopped", "zombie"}, states
+            bench.go_on()
+        monkeypatch.setattr(judging_process, "_stands", lambda process: False)
+        monkeypatch.setattr(judging_process, "STOP_SECONDS", 0.01)
+        with pytest.raises(Died, match="could not be kept still"):
+            bench.stop()
+    finally:
+        worker.close()
+        bench.close()
+
+
 def test_i_processes_that_renew_themselves_stand_still_while_others_are_timed():
     bench = Bench(threads=1, walled=True)
     bench.wait_until_ready()
@@ -910,6 +953,47 @@ RACES = {  # what is tried: (code, exercise, points, outcome, a word of the reas
         "more than the square",
     ),
 }
+
+
+REPLACED_COUNTER = """import torch
+class Int8Linear(torch.nn.Module):
+    @classmethod
+    def from_linear(cls, linear):
+        from autograder import lab
+        rows, columns = linear.weight.shape
+        lab.alive.added = lambda before: rows * columns + 8 * rows
+        layer = cls()
+        layer.weight, layer.bias = linear.weight.detach().clone(), linear.bias
+        return layer
+
+    def forward(self, x):
+        return torch.nn.functional.linear(x, self.weight, self.bias)
+"""
+
+
+@pytest.mark.cheats
+@pytest.mark.parametrize("tier", TIERS)
+def test_k_a_replaced_counter_of_bytes_earns_what_it_counts(tmp_path, tier):
+    with Judge(tier=tier, measure=False) as judge:
+        forged = judge.judge(chapters.find("Int8Linear"), handed_in(tmp_path, "Int8Linear", REPLACED_COUNTER))
+        honest = REPLACED_COUNTER.replace("lab.alive.added = ", "unused = ")
+        caught = judge.judge(chapters.find("Int8Linear"), handed_in(tmp_path, "Int8Linear", honest))
+    assert [rung.ok for rung in forged.rungs[:3]] == [True] * 3
+    assert [rung.ok for rung in caught.rungs[:3]] == [True, True, False]
+
+
+IN_A_FILE = (
+    "import tempfile\n" + ONCE + "once, kept = iterate, []\ndef iterate(x, n):\n    if n > 1000 and not kept:\n"
+    "        kept.append(tempfile.TemporaryFile())\n        kept[0].write(b'x' * (64 << 20))\n    return once(x, n)"
+)
+
+
+@pytest.mark.cheats
+@pytest.mark.alone
+def test_k_a_copy_kept_in_a_file_is_seen_in_a_sandbox(tmp_path):
+    with Judge(tier="sandbox", reference=lambda name: [Cell(ONCE, "r", 1)]) as judge:
+        verdict = judge.judge(Lean(), handed_in(tmp_path, "iterate", IN_A_FILE))
+    assert (verdict.points, verdict.outcome) == (2, "review") and "MB more than the course" in verdict.review
 
 
 @pytest.fixture(scope="module", params=TIERS)

@@ -431,6 +431,29 @@ def test_what_a_person_has_marked_stays_marked_until_it_changes(course, released
         assert gradebook.find_grade(question, *where).score == 3.0, "the old mark is proposed"
 
 
+OTHER_PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAYAAABytg0kAAAAFElEQVR4nGP8z8Dwn4GBgYGJAQoAHxcCAk+Uzt4AAAAASUVORK5CYII="
+
+
+@pytest.mark.parametrize("where_it_stands", ["in a picture", "in another cell"])
+def test_a_mark_by_hand_is_asked_for_again_when_what_was_marked_stands_elsewhere(
+    course, released, lenient_judge, where_it_stands
+):
+    question = "when_to_trust_a_number"
+    drawn = changed(released, question, source="![on paper](attachment:f.png), and see the end.")
+    drawn.cells.append(v4.new_markdown_cell("In pairs.", id="the-end"))
+    for paper, end in ((PNG, "In pairs."), (OTHER_PNG, "In pairs.") if "pic" in where_it_stands else (PNG, "Once.")):
+        cell(drawn, question).attachments = {"f.png": {"image/png": paper}}
+        drawn.cells[-1].source = end
+        shutil.rmtree(course / "submitted", ignore_errors=True)
+        hand_in(course, "ada", drawn, SMALL)
+        assert grade(SMALL, root=course, tier=TIER).students[0].unmarked == (question,)
+        with gradebook_of(course) as gradebook:
+            marked = gradebook.find_grade(question, SMALL, SMALL, "ada")
+            marked.manual_score, marked.needs_manual_grade = 1.0, False
+            gradebook.db.commit()
+        assert grade(SMALL, root=course, tier=TIER).students[0].unmarked == ()
+
+
 @pytest.mark.faults
 def test_grading_can_be_interrupted_and_taken_up_again(course, released, lenient_judge, monkeypatch):
     judge = verdicts.judge_notebook

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import mmap
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -48,17 +50,28 @@ def test_something_is_made_once_for_a_key():
     assert len(made) == 2
 
 
-@pytest.mark.parametrize("hide", ["attribute", "list", "closure", "numpy", "view"])
+HIDDEN = {
+    "attribute": lambda big: type("Thing", (), {"weight": big}),
+    "list": lambda big: [[big]],
+    "closure": lambda big: lambda: big,
+    "numpy": lambda big: [{"array": big.numpy().copy()}],
+    "view": lambda big: [big[:4]],
+    "view of an array": lambda big: big.numpy().copy()[:4],
+    "view of a view": lambda big: {"rows": big.numpy().copy().reshape(4, -1)[0][5:]},
+    "bytes": lambda big: big.numpy().tobytes(),
+    "bytearray": lambda big: [bytearray(big.numpy().data)],
+    "memoryview": lambda big: memoryview(big.numpy().tobytes())[:10],
+    "array of bytes": lambda big: [np.frombuffer(big.numpy().tobytes(), np.uint8)[:4]],
+    "tensor of bytes": lambda big: torch.frombuffer(bytearray(big.numpy().data), dtype=torch.float32)[:4],
+    "file in memory": lambda big: [io.BytesIO(big.numpy().tobytes())],
+    "map": lambda big: [mmap.mmap(-1, big.nbytes)],
+}
+
+
+@pytest.mark.parametrize("hide", HIDDEN)
 def test_bytes_are_counted_wherever_they_are_kept(hide):
-    ways = {
-        "attribute": lambda big: type("Thing", (), {"weight": big}),
-        "list": lambda big: [[big]],
-        "closure": lambda big: lambda: big,
-        "numpy": lambda big: [{"array": big.numpy().copy()}],
-        "view": lambda big: [big[:4]],
-    }
     before = lab.alive.storages()
-    kept = ways[hide](torch.ones(1 << 18))
+    kept = [HIDDEN[hide](torch.ones(1 << 18))]  # as a local variable alone nobody could find it
     assert lab.alive.added(before) >= 1 << 20
     del kept
     assert lab.alive.added(before) < 1 << 16
