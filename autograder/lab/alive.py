@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-LEAST_BYTES = 1 << 16  # of a buffer that is neither tensor nor array: smaller ones are names, hashes, code
+LEAST_BYTES = 1 << 20  # of a buffer that no array shows: smaller ones are names, code, and what torch.compile keeps
 
 
 def storages() -> dict[int, int]:
@@ -42,8 +42,9 @@ _UNTRACKED = (dict, tuple, np.ndarray, bytes, bytearray, array.array, mmap.mmap)
 
 def _memory(thing: Any) -> dict[int, int]:
     """The memory behind a tensor, array or buffer, as a whole: a view keeps all of what it was cut from."""
+    least = LEAST_BYTES
     while issubclass(type(thing), np.ndarray) and issubclass(type(thing.base), _HOLDERS):
-        thing = thing.base
+        thing, least = thing.base, 0
     if issubclass(type(thing), torch.Tensor):
         with warnings.catch_warnings(action="ignore"):  # of a compiler's stand-ins, which have no memory
             return _storage(thing)
@@ -53,7 +54,7 @@ def _memory(thing: Any) -> dict[int, int]:
         numbers = np.frombuffer(thing.getbuffer() if issubclass(type(thing), io.BytesIO) else thing, np.uint8)
     except (ValueError, BufferError, TypeError):  # empty, closed, or not in one piece
         return {}
-    return {numbers.__array_interface__["data"][0]: numbers.nbytes} if numbers.nbytes >= LEAST_BYTES else {}
+    return {numbers.__array_interface__["data"][0]: numbers.nbytes} if numbers.nbytes >= least else {}
 
 
 def _storage(tensor: torch.Tensor) -> dict[int, int]:

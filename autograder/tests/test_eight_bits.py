@@ -77,6 +77,13 @@ def test_bytes_are_counted_wherever_they_are_kept(hide):
     assert lab.alive.added(before) < 1 << 16
 
 
+def test_what_a_compiler_keeps_is_not_counted():
+    before = lab.alive.storages()
+    kept = [bytes(90_000) for _ in range(8)]
+    assert lab.alive.added(before) < 1 << 16
+    del kept
+
+
 def test_two_views_of_one_storage_count_once():
     before = lab.alive.storages()
     big = torch.ones(1 << 18)
