@@ -230,6 +230,7 @@ class Command:
 
     def wait_for_a_student(self) -> set[psutil.Process]:
         """Returns when the first marks are saved, with everything that runs then."""
+        assert "a line for each student" in self.process.stderr.readline()
         assert "of 5" in self.process.stderr.readline()
         process = psutil.Process(self.process.pid)
         return {process, *process.children(recursive=True)}
