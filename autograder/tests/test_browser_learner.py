@@ -230,6 +230,7 @@ def test_a_lesson_runs_from_top_to_bottom(page):
     picture(page, "lesson")
 
 
+@pytest.mark.alone
 def test_a_measured_check_shows_its_picture(page):
     measured = Notebook(page, f"work/assignments/{MEASURED}/{MEASURED}.ipynb")
     measured.write("generate-timed-answer", solution("generate_timed", MEASURED))
