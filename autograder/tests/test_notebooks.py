@@ -80,6 +80,16 @@ def test_the_sweep_of_chapter_01_shows_the_split(tmp_path):
         assert later < 2 and first > 8 * later, f"each further token grew {later:.2f} times"
 
 
+@pytest.mark.parametrize(("seconds_per_token", "turn", "start"), [(1e-6, 16, 1.0), (1e-2, 1, 5.12)])
+def test_the_queue_of_chapter_06_goes_on_when_nobody_is_there_yet_as_on_a_quick_machine(seconds_per_token, turn, start):
+    notebook = nbformat.read(ROOT / "notebooks/06_prefix_caching.ipynb", as_version=4)
+    namespace = {"prefill_seconds": lambda new, cached=0: new * seconds_per_token}
+    exec(next(cell.source for cell in notebook.cells if cell.id == "serve"), namespace)
+    served = namespace["serve"]({"long": (0.0, 8000), "short": (1.0, 100)}, 512)
+    assert [name for name, *_ in served] == ["long"] * turn + ["short"] + ["long"] * (16 - turn)
+    assert served[turn][1:] == pytest.approx((start, start + 100 * seconds_per_token))
+
+
 @pytest.mark.alone
 @pytest.mark.parametrize("slug", chapters.SLUGS)
 def test_an_assignment_with_solutions_runs_and_checks_itself(slug, tmp_path):
