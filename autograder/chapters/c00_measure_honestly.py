@@ -702,7 +702,7 @@ class SpotTheMistake(Exercise):
     quiz_points = 2
     allowed = (
         "nothing is wrong",
-        "the warm-up is counted",
+        "the first call is counted",
         "the clock starts while the device is busy",
         "the clock stops before the work is done",
         "the two sides met different machines",
@@ -711,7 +711,7 @@ class SpotTheMistake(Exercise):
     )
     key: Mapping[str, str] = {
         "A": "the clock stops before the work is done",
-        "B": "the warm-up is counted",
+        "B": "the first call is counted",
         "C": "nothing is wrong",
         "D": "the two sides met different machines",
         "E": "the clock stops before the work is done",
@@ -743,7 +743,7 @@ WHEN_TO_TRUST = MarkScheme(
         SchemePoint(
             "The two sides are compared in pairs within one run, in changing order, because whatever the machine does "
             "then hits both and cancels in the ratio.",
-            earns="41 and 53 ms were measured an hour apart; alternating calls in one run would see the same load, "
+            earns="41 and 53 ms may come from different times; alternating calls in one run would see the same load, "
             "and it divides out of each ratio.",
             does_not="Ratios are more reliable than absolute times.",
         ),

@@ -4,9 +4,9 @@ points: 1.5
 
 SPOT_THE_MISTAKE = {
     "A": "the clock stops before the work is done",
-    "B": "the warm-up is counted",
+    "B": "the first call is counted",
     "C": "nothing is wrong",
     "D": "the two sides met different machines",
-    "E": "the warm-up is counted",
+    "E": "the first call is counted",
     "F": "the summary hides most calls",
 }

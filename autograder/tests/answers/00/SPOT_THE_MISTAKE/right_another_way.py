@@ -9,6 +9,6 @@ SPOT_THE_MISTAKE = {
     "E": "the clock stops before the work is done",
     "D": "the two sides met different machines",
     "C": "nothing is wrong",
-    "B": "the warm-up is counted",
+    "B": "the first call is counted",
     "A": "the clock stops before the work is done",
 }
