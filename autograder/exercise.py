@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LIBRARIES = ("torch", "transformers")  # what a bench imports before it forks workers
+MAX_NUMBERS = 1_000_000  # nobody is asked for as many
 
 
 @dataclass
@@ -201,10 +202,12 @@ def number(value: Any) -> float | None:
 
 
 def numbers(value: Any) -> list[float] | None:
-    """A list, tuple or one-dimensional array of numbers as floats; None for anything else."""
+    """A list, tuple or one-dimensional array of numbers as floats; None for anything else, or for far too many."""
     if not isinstance(value, list | tuple) and len(getattr(value, "shape", ())) != 1:
         return None
-    values = [number(item) for item in value]
+    if len(value) > MAX_NUMBERS:
+        return None
+    values = [number(item) for item in (value if isinstance(value, list | tuple) else value.tolist())]
     return None if None in values else values
 
 

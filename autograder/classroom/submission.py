@@ -9,8 +9,9 @@ from __future__ import annotations
 import html
 import re
 import textwrap
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,11 +23,12 @@ from nbgrader.api import Gradebook
 from autograder.judge import NotebookError, read_notebook
 
 MAX_TEXT = 20_000  # characters of one output, or of one text cell
+MAX_ALL_TEXT = 300_000  # characters of all text cells: rendering odd text takes seconds per cell
 MAX_PICTURE = 3_000_000  # characters of one picture, in base64
 MAX_ALTERNATIVE = 1000  # characters of the words for one picture
 MAX_OUTPUTS = 20  # of one cell
 CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-BASE64 = re.compile(r"[A-Za-z0-9+/\s]+=*\s*")
+BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 PICTURES = {"image/png": "iVBORw0KGgo", "image/jpeg": "/9j/"}  # kind -> how its base64 begins
 FLAGS = ("deletable", "editable")
 JOINER = "\u2060"  # a character of no width
@@ -98,7 +100,13 @@ def read(path: Path) -> NotebookNode:
 def clean(notebook: dict) -> NotebookNode:
     """A valid notebook of the present format with the same cells: source, pictures, plain text, and our metadata."""
     taken: set[str] = set()
-    cells = [_clean_cell(cell, taken) for cell in notebook["cells"] if isinstance(cell, dict)]
+    free = _names()
+    cells = [_clean_cell(cell, taken, free) for cell in notebook["cells"] if isinstance(cell, dict)]
+    left = MAX_ALL_TEXT
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            cell.source = _cut(cell.source, left)
+            left = max(0, left - len(cell.source))
     return v4.new_notebook(cells=cells, metadata=_plain(notebook.get("metadata"), "autograder", "kernelspec"))
 
 
@@ -132,13 +140,16 @@ def readable(markdown: str, attachments: Mapping[str, Any]) -> str:
     """A student's text as it can be shown to anybody: of bounded length, harmless, and left in plain text where
     nbgrader's pages could not be made of it (one of those and nobody's answer could be marked in the formgrader).
     """
-    cut = markdown if len(markdown) <= MAX_TEXT else markdown[:MAX_TEXT] + " ... (cut)"
-    text = harmless(cut, attachments)
+    text = harmless(_cut(markdown, MAX_TEXT), attachments)
     try:
         MarkdownWithMath(renderer=IPythonRenderer(escape=False, attachments=attachments)).render(text)
     except Exception:  # whatever it is that the renderer cannot take
         return textwrap.indent(text, "    ")
     return text
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[:most] + " ... (cut)"
 
 
 def harmless(markdown: str, attachments: Collection[str] = ()) -> str:
@@ -187,10 +198,10 @@ def _grade_id(cell: NotebookNode) -> str | None:
     return grade_id if isinstance(grade_id, str) else None
 
 
-def _clean_cell(cell: dict, taken: set[str]) -> NotebookNode:
+def _clean_cell(cell: dict, taken: set[str], free: Iterator[str]) -> NotebookNode:
     source = _text(cell.get("source"))
     kept = {"metadata": _plain(cell.get("metadata"), "autograder", "nbgrader", *FLAGS)}
-    kept["id"] = free_id(cell.get("id"), taken)
+    kept["id"] = free_id(cell.get("id"), taken, free)
     taken.add(kept["id"])
     if cell.get("cell_type") == "code":
         count = cell.get("execution_count")
@@ -236,7 +247,7 @@ def _clean_attachments(attachments: Any) -> dict[str, dict[str, str]]:
 def _picture(data: Any, kind: str) -> str | None:
     """The base64 of a picture that really is one of this kind."""
     text = _text(data)
-    good = len(text) <= MAX_PICTURE and text.startswith(PICTURES[kind]) and BASE64.fullmatch(text)
+    good = len(text) <= MAX_PICTURE and text.startswith(PICTURES[kind]) and BASE64.fullmatch("".join(text.split()))
     return text if good else None
 
 
@@ -252,11 +263,15 @@ def _plain(metadata: Any, *names: str) -> dict[str, Any]:
     return kept
 
 
-def free_id(wanted: Any, taken: set[str]) -> str:
-    """A valid cell id that no other cell has: the wanted one where it can be had."""
+def _names() -> Iterator[str]:
+    return (f"cell-{n}" for n in count())
+
+
+def free_id(wanted: Any, taken: set[str], free: Iterator[str] | None = None) -> str:
+    """A valid cell id that no other cell has: the wanted one where it can be had, else the next of `free`."""
     if isinstance(wanted, str) and CELL_ID.fullmatch(wanted) and wanted not in taken:
         return wanted
-    return next(name for n in range(len(taken) + 1) if (name := f"cell-{n}") not in taken)
+    return next(name for name in free or _names() if name not in taken)
 
 
 def _text(value: Any, between: str = "") -> str:

@@ -14,7 +14,7 @@ import psutil
 from autograder import lab
 from autograder.exercise import LIBRARIES, Challenge, Chapter, Exercise, Raised, Rung, describe, number
 from autograder.judge import sandbox
-from autograder.judge.measuring import CourseFailed, Measurement, Wrong
+from autograder.judge.measuring import MOST_BUDGETS, CourseFailed, Measurement, Wrong
 from autograder.judge.notebook import Cell
 from autograder.judge.process import Bench, Died, Failure, TimedOut
 from autograder.judge.slicing import Slice, last_literal, slice_for
@@ -253,7 +253,8 @@ class Judge:
         except Wrong as wrong:
             return 0.0, f"a timed answer was not right: {wrong}", None
         except TimedOut:
-            return 0.0, f"a timed call did not finish within {exercise.timed_seconds:g} s", None
+            limit, most = exercise.timed_seconds, MOST_BUDGETS * exercise.timed_seconds
+            return 0.0, f"a timed call did not finish within {limit:g} s, or all of them within {most:g} s", None
         except Died as death:
             return 0.0, f"your code did not come back from a timed call: {death}", None
         except CourseFailed as failure:

@@ -24,6 +24,7 @@ PROBES, PROBE_SECONDS = 3, 0.3  # of a workload: at least so many calls of each 
 FEW_CALLS, CALM = 6, 1.25  # calls that make a block; how much longer than the quickest a usual call is in quiet
 FIRST_CALL_FACTOR = 3.0
 FLOOR_FACTOR = 0.8
+MOST_BUDGETS = 2  # of one call (`timed_seconds`), for all of the learner's timed calls together
 
 
 @dataclass
@@ -100,6 +101,7 @@ class Measurement:
         self._benches = benches
         self._arms: dict[str, Arm] = {}
         self._fastest = 1.0  # the log-speedup of the course's fastest way over the reference's
+        self._left = MOST_BUDGETS * exercise.timed_seconds  # for the learner's calls that are still to come
         try:
             if not exercise.not_slower:
                 self._arms["baseline"] = self._course_arm(benches[1], exercise.baseline)
@@ -280,13 +282,16 @@ class Measurement:
 
     def _answer(self, name: str, challenge: Challenge):
         """(answer, seconds) of one side. Raises CourseFailed, or Died and TimedOut when it is the learner's."""
+        budget = self._exercise.timed_seconds if name != "learner" else min(self._exercise.timed_seconds, self._left)
         try:
-            answer, seconds = self._arms[name].answer(challenge, self._exercise.timed_seconds)
+            answer, seconds = self._arms[name].answer(challenge, budget)
         except (Died, TimedOut) as problem:
             if name == "learner":
                 raise
             raise CourseFailed(f"the course's {name} did not come back: {problem}") from None
-        if isinstance(answer, Raised) and name != "learner":
+        if name == "learner":
+            self._left -= seconds
+        elif isinstance(answer, Raised):
             raise CourseFailed(f"the course's {name} raised {answer}")
         return answer, seconds
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from autograder.lab import LabError
 
 MAX_NOTEBOOK_BYTES = 64 << 20
+MAX_CELLS = 2000
+MAX_CODE = 500_000  # characters of all code cells: a syntax tree takes a thousand times as many bytes
 
 
 class NotebookError(LabError):
@@ -56,6 +58,10 @@ def read_notebook(path: Path) -> dict:
         raise NotebookError(f"{path} is not a notebook, or was only half written: it is not JSON") from None
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise NotebookError(f"{path} is not a notebook: it has no list of cells")
+    if len(notebook["cells"]) > MAX_CELLS:
+        raise NotebookError(f"{path} has more than {MAX_CELLS} cells")
+    if sum(len(cell.source) for cell in cells_of(notebook)) > MAX_CODE:
+        raise NotebookError(f"{path} has more than {MAX_CODE} characters of code")
     return notebook
 
 
@@ -81,12 +87,13 @@ def read_cells(path: Path) -> list[Cell]:
 
 TIMED = re.compile(r"\A\s*%%(time|capture|prun|mprun)\b[^\n]*\n?")
 ANY_CELL_MAGIC = re.compile(r"\A\s*%%")
-TIMED_LINE = re.compile(r"^(\s*)%(?:time|prun)\s+(?!it\b)", re.MULTILINE)
-MAGIC = re.compile(r"^\s*(?:[\w, ]+=\s*)?[!%?]", re.MULTILINE)
+# In what follows no two neighbours can match the same characters: time is linear in the text.
+TIMED_LINE = re.compile(r"^([ \t]*)%(?:time|prun)[ \t]+(?!it\b)", re.MULTILINE)
+MAGIC = re.compile(r"^[ \t]*(?:\w[\w, ]*=[ \t]*)?[!%?]", re.MULTILINE)
 MOST_MAGICS, MOST_CHARACTERS = 20, 200_000  # beyond these IPython's own translation takes minutes
-MAGIC_VALUE = re.compile(r"^(\s*)([\w, ]+)=\s*[!%].*$", re.MULTILINE)
+MAGIC_VALUE = re.compile(r"^([ \t]*)(\w[\w, ]*)=[ \t]*[!%].*$", re.MULTILINE)
 TRANSLATED = re.compile(r"\bget_ipython\(\)\.(?:run_line_magic|system|getoutput)\(.*\)$", re.MULTILINE)
-MAGIC_LINE = re.compile(r"^(\s*)(?:[!%?].*|[\w.]+\?{1,2}\s*)$", re.MULTILINE)
+MAGIC_LINE = re.compile(r"^([ \t]*)(?:[!%?].*|[\w.]+\?{1,2}[ \t]*)$", re.MULTILINE)
 
 
 def parsed(source: str) -> ast.Module:
@@ -105,9 +112,10 @@ def plain_python(source: str) -> str:
     So does all of a `%%timeit` cell: a notebook keeps no name of it either.
     """
     source = source.replace("\r\n", "\n").replace("\0", "")
-    timed = TIMED.match(source)
-    if timed:
-        return plain_python("\n" * timed.group().count("\n") + source[timed.end() :])
+    for _ in range(MOST_MAGICS):
+        if not (timed := TIMED.match(source)):
+            break
+        source = "\n" * timed.group().count("\n") + source[timed.end() :]
     if ANY_CELL_MAGIC.match(source):
         return ""
     try:
@@ -124,6 +132,7 @@ def _without_magics(source: str) -> str:
     from IPython.core.inputtransformer2 import TransformerManager
 
     try:
-        return TRANSLATED.sub("None", TransformerManager().transform_cell(source))
+        translated = TransformerManager().transform_cell(source)
+        return TRANSLATED.sub("None", translated) if translated.count("get_ipython") <= 3 * MOST_MAGICS else source
     except Exception:  # whatever it cannot take is for the parser to refuse
         return source

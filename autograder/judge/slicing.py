@@ -25,6 +25,7 @@ CHANGES |= {"manual_seed", "reverse", "seed", "setdefault", "sort", "update"}
 # Functions that change what their first argument holds, besides torch's own, whose names end in `_`.
 CHANGES_FIRST = {"delattr", "heapify", "heappop", "heappush", "insort", "next", "setattr", "shuffle"}
 # Calls that set up the process for everything after them. The number of threads is the judge's to set.
+MAX_LITERAL = 1000  # parts of a quiz's answer, of which none has more than some forty
 SETTINGS = {"setrecursionlimit", "set_default_device", "set_default_dtype", "set_float32_matmul_precision"}
 SETTINGS |= {"set_grad_enabled", "use_deterministic_algorithms"}
 
@@ -480,4 +481,6 @@ def last_literal(cells: Sequence[Cell], name: str):
         raise KeyError(name)
     if changed:
         raise ValueError(f"{name} is changed after it was assigned")
+    if sum(1 for _ in ast.walk(found)) > MAX_LITERAL:
+        raise ValueError(f"{name} has too many parts")
     return ast.literal_eval(found)

@@ -27,6 +27,8 @@ MAX_VALUES = 1_000_000
 MAX_DEPTH = 64
 MAX_NAME = 100
 MAX_INT_BITS = 1024
+MAX_KEY_BITS = 64  # of a whole number in a dict: larger ones can be made to collide
+MAX_TUPLE_KEYS = 1000  # entries of a dict with tuples for keys, which can be, too
 # safetensors' name of a dtype -> torch's and numpy's
 DTYPES = {
     "F64": "float64",
@@ -177,7 +179,7 @@ class _Unpacker:
             case "tuple":
                 return tuple(self.unpack(item) for item in payload)
             case "dict":
-                return {self.unpack(key): self.unpack(value) for key, value in payload}
+                return self._dict([(self.unpack(key), self.unpack(value)) for key, value in payload])
             case "bytes":
                 return base64.b64decode(payload)
             case "tensor":
@@ -192,6 +194,16 @@ class _Unpacker:
             case "foreign":
                 return self.foreign(str(payload)[:MAX_NAME])
         raise WireError(f"unknown tag {tag!r}")
+
+    @staticmethod
+    def _dict(items: list[tuple]) -> dict:
+        """A dict whose keys its sender cannot have chosen to make it slow (text and bytes are hashed with a secret)."""
+        for key, _ in items:
+            if isinstance(key, int) and key.bit_length() > MAX_KEY_BITS:
+                raise WireError(f"a dict with a key of {key.bit_length()} bits")
+            if isinstance(key, tuple) and len(items) > MAX_TUPLE_KEYS:
+                raise WireError("a large dict with tuples for keys")
+        return dict(items)
 
 
 def _torch_tensor(tensor: dict):

@@ -43,7 +43,9 @@ def one_at_a_time(name: str, waiting: Callable[[], None], *, shared: bool = Fals
     however the process ends.
     """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    with open(writable_cache_dir() / f"{name}.lock", "w") as lock:
+    place = writable_cache_dir() / f"{name}.lock"
+    with open(place, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as lock:
+        os.fchmod(lock.fileno(), 0o600)  # whoever can read a file can lock it
         try:
             fcntl.flock(lock, kind | fcntl.LOCK_NB)
         except BlockingIOError:

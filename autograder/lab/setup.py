@@ -20,10 +20,12 @@ from .progress import Progress, line
 _KERNELS = """
 import torch
 def one_loop(x, q, scale):
-    return torch.cat([(x * rows.float()).sum(dim=-1) for rows in q.chunk(4)]) * scale
+    return torch.cat([(x.float() * rows.float()).sum(dim=-1) for rows in q.chunk(4)]) * scale
+narrow = torch.backends.cpu.get_cpu_capability() == "AVX2"
 for rows, columns in ((768, 1024), (4096, 4096)):
     kernel = torch.compile(one_loop, dynamic=False)
-    kernel(torch.ones(columns), torch.ones(rows, columns, dtype=torch.int8), torch.ones(rows))
+    x = torch.ones(columns, dtype=torch.bfloat16 if narrow else torch.float32)
+    kernel(x, torch.ones(rows, columns, dtype=torch.int8), torch.ones(rows))
 """
 
 

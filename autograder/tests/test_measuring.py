@@ -227,6 +227,14 @@ def test_a_learner_who_dies_in_a_timed_call_keeps_the_rest(verdict_on):
 
 
 @pytest.mark.faults
+def test_all_timed_calls_together_have_a_limit_as_well(verdict_on, monkeypatch):
+    monkeypatch.setattr(SumTo, "timed_seconds", 5)
+    source = "import time\n" + ONCE.replace("total = 0", "time.sleep(2 * (n > 2000)); total = 0")
+    verdict = verdict_on(source)
+    assert verdict.points == 2 and "or all of them within 10 s" in verdict.rungs[-1].message
+
+
+@pytest.mark.faults
 def test_a_failing_reference_is_nobodys_fault_and_goes_to_a_person(verdict_on):
     verdict = verdict_on(ONCE, reference="def sum_to(n):\n    raise OSError('gone')")
     assert verdict.outcome == "review" and verdict.points == 2

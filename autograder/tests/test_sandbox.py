@@ -318,6 +318,21 @@ def test_there_is_no_network(probe):
         assert probe.finds(source) == ([], ["lo"])
 
 
+def test_a_socket_holds_no_memory_that_nothing_counts(probe):
+    source = """
+    import socket
+    def probe():
+        pairs = []
+        for family in (socket.AF_INET, socket.AF_INET6):
+            try:
+                pairs.append(socket.socket(family))
+            except OSError:
+                pass
+        return len(pairs)
+    """
+    assert probe.finds(source) == 0
+
+
 # what it may use up
 
 
