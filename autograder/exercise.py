@@ -22,14 +22,18 @@ class Challenge:
     calls:     functions that stay with the judge; `run` sees them as callables under the same names.
     decides:   the rungs this challenge can fail (all of them when empty): they fail when the answer never comes.
     may_raise: hand `verify` a `Raised` instead of failing the challenge when the learner's code raises.
+    after:     an earlier challenge: this one, and all that follow, go to a new process with another salt of `hash`.
     log:       filled by the judge: (name, args, result) of every call, in order.
+    answer:    filled by the judge: what came back, for a challenge that comes after this one.
     """
 
     data: dict[str, Any]
     calls: dict[str, Callable] = field(default_factory=dict)
     decides: tuple[str, ...] = ()
     may_raise: bool = False
+    after: Challenge | None = None
     log: list[tuple[str, tuple, Any]] = field(default_factory=list)
+    answer: Any = None
 
     def __getitem__(self, key: str) -> Any:
         return self.data[key]

@@ -39,6 +39,7 @@ class BlockHashes(Exercise):
 
     name = "block_hashes"
     rungs: Mapping[str, float] = {FULL: 1, CHAIN: 1, TELLS: 1}
+    seconds = 40.0  # the learner's cells run twice, in two processes
     hints = (
         "Two prompts have the same second block and different first ones. Are the keys and values of that second "
         "block the same? So what must its hash be made from?",
@@ -69,41 +70,30 @@ class BlockHashes(Exercise):
         for power in (8, 16):
             texts[f"plus 2**{power}"] = ([first[0] + 2**power, *first[1:]], block)
         texts["many"] = (rng.permutation(60_000)[:1500].tolist(), 1)
-        yield Challenge({"texts": texts})
+        here = Challenge({"texts": texts})
+        yield here
+        there = dict(reversed(texts.items()))  # nor does the next process meet them in the same order
+        yield Challenge({"texts": there}, after=here, decides=(self.TELLS,))
 
     @staticmethod
     def run(learner, challenge):
-        import builtins
-
-        def hashes():
-            return {name: learner.block_hashes(list(t), block) for name, (t, block) in challenge["texts"].items()}
-
-        here, of_this_process = hashes(), builtins.hash
-
-        def has_text(value):
-            return isinstance(value, str | bytes) or (isinstance(value, tuple) and any(map(has_text, value)))
-
-        def of_another_process(value):  # Python salts texts and bytes anew in each process
-            return of_this_process(("salt", value) if has_text(value) else value)
-
-        builtins.hash = of_another_process
-        try:
-            there = hashes()
-        finally:
-            builtins.hash = of_this_process
-        return {"here": here, "there": there}
+        return {name: learner.block_hashes(list(t), block) for name, (t, block) in challenge["texts"].items()}
 
     def verify(self, challenge, answer):
-        texts, given = challenge["texts"], answer["here"]
-        strange = next((h for h in given.values() if not _is_names(h)), None)
+        strange = next((h for h in answer.values() if not _is_names(h)), None)
         if strange is not None:
             why = f"return a list with one hash (bytes) per full block; you returned {describe(strange)}."
-            yield from (Rung(name, False, why) for name in self.rungs)
+            yield from (Rung(name, False, why) for name in challenge.decides or self.rungs)
+            return
+        texts, given = challenge["texts"], _comparable(answer)
+        if challenge.after is not None:
+            complaint = _why_not_again(_comparable(challenge.after.answer), given)
+            yield Rung(self.TELLS, complaint is None, complaint or "")
             return
         for rung, complaint in (
-            (self.FULL, _why_count(texts, given)),
+            (self.FULL, _why_count(texts, answer)),
             (self.CHAIN, _why_chain(given)),
-            (self.TELLS, _why_confused(texts, given, answer["there"])),
+            (self.TELLS, _why_confused(texts, given)),
         ):
             yield Rung(rung, complaint is None, complaint or "")
 
@@ -116,6 +106,24 @@ def _distinct(rng, tokens: int, vocabulary: int) -> list[int]:
 def _is_names(value: Any) -> bool:
     """Whether this is a list of things that can be compared as hashes are, if not bytes."""
     return isinstance(value, list | tuple) and all(isinstance(h, bytes | str | int) for h in value)
+
+
+def _comparable(answer: Any) -> dict[str, list[str | bytes]]:
+    """Names by text, numbers as texts: those could be chosen such that a set of them takes forever."""
+    if not isinstance(answer, dict) or not all(map(_is_names, answer.values())):
+        return {}
+    return {name: [hex(h) if isinstance(h, int) else h for h in hashes] for name, hashes in answer.items()}
+
+
+def _why_not_again(here: dict, there: dict) -> str | None:
+    """Whether the same texts got other names in another process, where they came in another order."""
+    if not here or all(here[name] == there.get(name) for name in here):
+        return None  # without names there the first process has been complained about already
+    return (
+        "another process gave the same blocks other hashes, so two servers, or one started again, could never share a "
+        "block. Python salts its built-in hash of texts and bytes anew each time it starts; a number drawn at the "
+        "start, or counted up as blocks come, is no name either. What is the same everywhere?"
+    )
 
 
 def _why_count(texts, given) -> str | None:
@@ -164,13 +172,8 @@ def _why_chain(given) -> str | None:
     return None
 
 
-def _why_confused(texts, given, there) -> str | None:
-    """Whether different blocks got one hash, or one block two. Only first blocks are compared: they have no parent."""
-    if list(map(list, given.values())) != list(map(list, there.values())):
-        return (
-            "another process would give other hashes: Python salts its built-in hash of texts and bytes anew each "
-            "time it starts, so two servers, or one started again, could never share a block."
-        )
+def _why_confused(texts, given) -> str | None:
+    """Whether different blocks got one hash. Only first blocks are compared: they have no parent."""
     pairs = {
         ("digits", "digits moved"): "Their digits in a row are the same. Where does one token end in yours?",
         ("base", "turned round"): "The second is the first turned round: the order of tokens matters.",

@@ -16,7 +16,7 @@ from autograder.exercise import LIBRARIES, Challenge, Chapter, Exercise, Raised,
 from autograder.judge import sandbox
 from autograder.judge.measuring import MOST_BUDGETS, CourseFailed, Measurement, Wrong
 from autograder.judge.notebook import Cell
-from autograder.judge.process import Bench, Died, Failure, TimedOut
+from autograder.judge.process import Bench, Died, Failure, Loaded, TimedOut, Worker
 from autograder.judge.slicing import Slice, last_literal, slice_for
 from autograder.judge.verdict import Report, RungResult, Verdict
 from autograder.lab import LabError
@@ -181,20 +181,26 @@ class Judge:
 
     def _climb(self, exercise: Exercise, part: Slice, ladder: Ladder) -> str | None:
         """Put every challenge to the learner's code. Returns why a person must look, or None."""
-        worker = self._bench().worker(memory_bytes=exercise.memory_bytes, cpu_seconds=exercise.seconds * self._threads)
+        worker = self._worker(exercise)
         deadline = time.monotonic() + exercise.seconds
         untouched, doubt = [], None
         try:
-            worker.define("run", exercise.run, deadline)
-            loaded = worker.load(part.cells, part.keep, part.flags, exercise.names, deadline)
+            loaded = _load(worker, exercise, part, deadline)
             if loaded.missing:
                 ladder.fail(list(ladder.worth), _why_not_loaded(loaded))
                 return None
             rng = np.random.default_rng(secrets.randbits(128))
             for given in exercise.challenges(rng):
                 challenge = given if not isinstance(given, dict) else Challenge(given)
-                answer = worker.run("run", challenge, deadline)
                 decides = challenge.decides or tuple(ladder.worth)
+                if challenge.after is not None:
+                    worker.close()
+                    worker = self._worker(exercise)
+                    loaded = _load(worker, exercise, part, deadline, another=True)
+                    if loaded.missing:
+                        ladder.fail(decides, _why_not_loaded(loaded))
+                        return doubt
+                answer = challenge.answer = worker.run("run", challenge, deadline)
                 unanswered = isinstance(answer, Raised) and _is_stub(answer)
                 untouched.append(unanswered)
                 if isinstance(answer, Raised) and (unanswered or not challenge.may_raise):
@@ -213,6 +219,9 @@ class Judge:
         if untouched and all(untouched):
             raise Untouched
         return doubt
+
+    def _worker(self, exercise: Exercise) -> Worker:
+        return self._bench().worker(memory_bytes=exercise.memory_bytes, cpu_seconds=exercise.seconds * self._threads)
 
     def _judge_speed(self, exercise: Exercise, part: Slice, verdict: Verdict) -> None:
         """Decide the speed rung, which comes last, and add its points and what was measured to a verdict."""
@@ -377,7 +386,13 @@ def _outcome(points: float, max_points: float) -> str:
     return "full" if points >= max_points else "partial" if points > 0 else "none"
 
 
-def _why_not_loaded(loaded) -> str:
+def _load(worker: Worker, exercise: Exercise, part: Slice, deadline: float, *, another: bool = False) -> Loaded:
+    """Bring `run` and the learner's statements into a new process."""
+    worker.define("run", exercise.run, deadline)
+    return worker.load(part.cells, part.keep, part.flags, exercise.names, deadline, another=another)
+
+
+def _why_not_loaded(loaded: Loaded) -> str:
     for failure in loaded.failures:
         if set(failure.names) & set(loaded.missing):
             return _why_raised(failure.raised)

@@ -107,10 +107,19 @@ class Worker:
         self._received = 0  # bytes
         self._in_folders = bench.folder_bytes() if bench else 0  # of the sandbox, before anything ran here
 
-    def load(self, cells: list[dict], keep: list, flags: int, needs: tuple[str, ...], deadline: float) -> Loaded:
-        """Execute a slice of the learner's statements."""
+    def load(
+        self,
+        cells: list[dict],
+        keep: list,
+        flags: int,
+        needs: tuple[str, ...],
+        deadline: float,
+        *,
+        another: bool = False,
+    ) -> Loaded:
+        """Execute a slice of the learner's statements; in `another` process, `hash` is salted anew."""
         message = {"do": "load", "cells": cells, "keep": keep, "flags": flags, "needs": list(needs)}
-        reply = self._ask(message, deadline)
+        reply = self._ask(message | {"another": another}, deadline)
         failures, missing = reply.get("failures"), reply.get("missing")
         if not _is_texts(missing) or not isinstance(failures, list):
             raise Died(NO_ANSWER)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import time
 
+import numpy as np
 import psutil
 import pytest
 
+from autograder import chapters
 from autograder.exercise import Challenge, Exercise, Foreign, Raised, Rung, close, describe, number
 from autograder.judge import Cell, Judge, TierError, report_html, report_text
 from autograder.judge.process import BenchError
@@ -192,6 +194,46 @@ def test_named_calls_are_served_and_logged_by_the_judge(judge):
     )
     verdict = verdict_on(judge, "def ask(add, fail):\n    return fail()", exercise=Ask)
     assert "division by zero" in verdict.rungs[0].message
+
+
+class Again(Double):
+    """The same number in two processes."""
+
+    AGAIN = "another process agrees"
+    rungs = {AGAIN: 1}  # noqa: RUF012
+
+    def challenges(self, rng):
+        first = Challenge({"x": 3.0})
+        yield first
+        yield Challenge({"x": 3.0}, after=first)
+
+    def verify(self, challenge, answer):
+        yield Rung(self.AGAIN, challenge.after is None or challenge.after.answer == answer, "another answer came")
+
+
+PLACES = {  # what a process alone knows
+    "import os\ndef double(x):\n    return os.getpid()": 0,
+    "calls = []\ndef double(x):\n    calls.append(x)\n    return len(calls)": 1,
+    "def double(x):\n    return hash('text')": 0,
+    "name_of = hash\ndef double(x):\n    return name_of((x, frozenset({b'bytes'})))": 0,
+    "def double(x):\n    return hash((x, 7))": 1,
+}
+
+
+@pytest.mark.parametrize("source", PLACES)
+def test_a_challenge_after_another_meets_a_new_process_with_another_salt(judge, source):
+    assert judge.judge(Again(), [Cell(source, "double", 1)]).points == PLACES[source]
+
+
+def test_numbers_that_all_collide_are_not_put_into_a_set():
+    class Colliding(int):
+        __hash__ = None
+
+    exercise = chapters.find("block_hashes")
+    challenge = next(iter(exercise.challenges(np.random.default_rng(0))))
+    names = {name: [Colliding(i) for i in range(len(t) // block)] for name, (t, block) in challenge["texts"].items()}
+    first, *_ = exercise.verify(challenge, names)
+    assert not first.ok and "a hash is bytes" in first.message
 
 
 def test_a_check_that_fails_itself_goes_to_a_person(judge, monkeypatch):
