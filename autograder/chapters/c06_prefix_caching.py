@@ -6,7 +6,7 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from itertools import permutations, takewhile
 from typing import Any
 
@@ -27,7 +27,7 @@ from autograder.exercise import (
 )
 
 STACK_VOCABULARY = 4096  # of the shallow stack that is timed
-MODULUS = 8191  # of the numbers that stand for keys and values: float32 holds them exactly
+MODULUS = 8191  # of the numbers by which a token and all before it find their keys and values in a table
 
 
 class BlockHashes(Exercise):
@@ -216,27 +216,28 @@ class PrefixCache(Exercise):
             (self.COUNTED, _counting_scripts(rng)),
             (self.EVICTED, _evicting_scripts(rng) + _random_scripts(rng)),
         ):
-            yield Challenge({"shape": shape, "scripts": scripts}, decides=(rung,))
+            seed = int(rng.integers(1 << 62))  # of keys and values, which nobody can compute from the tokens
+            yield Challenge({"shape": shape, "scripts": scripts, "seed": seed}, decides=(rung,))
 
     @staticmethod
     def run(learner, challenge):
+        import numpy as np
         import torch
         import transformers
 
         from autograder import lab
 
         layers, heads, size = challenge["shape"]
-        device = lab.device()
+        rng = np.random.default_rng(challenge["seed"])
+        table = rng.standard_normal((layers, 2, heads, 8191, size), dtype=np.float32)
 
         def states(tokens):
-            """(keys, values) [1, K, S, D] of each layer: numbers that tell a token and all before it."""
+            """(keys, values) [1, K, S, D] of each layer: random numbers that tell a token and all before it."""
             names, name = [], 1
             for token in tokens:
                 name = (name * 31 + token + 1) % 8191
                 names.append(name)
-            column = torch.tensor(names, dtype=torch.float32, device=device).view(1, 1, -1, 1)
-            place = torch.arange(heads * size, device=device).view(1, heads, 1, size) / 16
-            return [[column + place + 8192 * (2 * layer + part) for part in (0, 1)] for layer in range(layers)]
+            return [[torch.tensor(part[None, :, names], device=lab.device()) for part in layer] for layer in table]
 
         def fill(cache, tokens):
             """Append what a model would: the keys and values of those tokens that the cache lacks."""
@@ -313,7 +314,7 @@ class PrefixCache(Exercise):
             return
         for script, steps in zip(challenge["scripts"], answer["results"], strict=True):
             look = {self.COUNTED: _why_counts, self.HELD: _why_bytes}.get(rung, _why_found)
-            if complaint := look(script, steps, challenge["shape"]):
+            if complaint := look(script, steps, challenge):
                 yield Rung(rung, False, complaint)
                 return
         yield Rung(rung, True)
@@ -491,16 +492,21 @@ def _expected(script: dict, mistake: str = "") -> list[int | None]:
     return found
 
 
-def _states(tokens: Sequence[int], shape) -> list[list[np.ndarray]]:
-    """What `run` takes for the keys and values [1, K, S, D] of each layer."""
+@lru_cache(maxsize=2)
+def _table(seed: int, shape: tuple[int, int, int]) -> np.ndarray:
+    """Keys and values [layer, part, K, name, D] of everything that can be stored, as `run` draws them."""
     layers, heads, size = shape
+    return np.random.default_rng(seed).standard_normal((layers, 2, heads, MODULUS, size), dtype=np.float32)
+
+
+def _states(tokens: Sequence[int], challenge) -> list[list[np.ndarray]]:
+    """What `run` takes for the keys and values [1, K, S, D] of each layer."""
     names, name = [], 1
     for token in tokens:
         name = (name * 31 + token + 1) % MODULUS
         names.append(name)
-    column = np.array(names, dtype=np.float32).reshape(1, 1, -1, 1)
-    place = np.arange(heads * size, dtype=np.float32).reshape(1, heads, 1, size) / 16
-    return [[column + place + 8192 * (2 * layer + part) for part in (0, 1)] for layer in range(layers)]
+    table = _table(challenge["seed"], tuple(challenge["shape"]))
+    return [[part[None, :, names] for part in layer] for layer in table]
 
 
 def _letters(script: dict) -> list[str]:
@@ -522,7 +528,7 @@ def _told(script: dict, i: int) -> str:
     return f"blocks of {script['block']} tokens (a letter each), room for {script['most']}: {story}: "
 
 
-def _why_found(script: dict, steps, shape) -> str | None:
+def _why_found(script: dict, steps, challenge) -> str | None:
     """The first step of a script that found the wrong prefix, or the wrong keys and values."""
     for i, (op, step, expected) in enumerate(zip(script["ops"], steps, _expected(script), strict=True)):
         if expected is not None:
@@ -530,8 +536,8 @@ def _why_found(script: dict, steps, shape) -> str | None:
             found = layers[0][0].shape[2] if layers and layers[0][0].ndim == 4 else 0
             if found != expected:
                 why = f"{found} tokens found, expected {expected}."
-                return _told(script, i) + why + _why_other(script["name"], found, expected, step, script, shape)
-            if expected and (complaint := _why_states(op, layers, expected, shape)):
+                return _told(script, i) + why + _why_other(script["name"], found, expected, step, script, challenge)
+            if expected and (complaint := _why_states(op, layers, expected, challenge)):
                 return _told(script, i) + complaint + CHANGED.get(script["name"], "")
     return None
 
@@ -542,7 +548,7 @@ CHANGED = {
 }
 
 
-def _why_other(name: str, found: int, expected: int, step, script, shape) -> str:
+def _why_other(name: str, found: int, expected: int, step, script, challenge) -> str:
     """What the wrong length of a prefix says, by the script in which it came."""
     more = found > expected
     match name:
@@ -566,7 +572,7 @@ def _why_other(name: str, found: int, expected: int, step, script, shape) -> str
         case "full" if expected == script["block"]:
             return " A full store still takes what is new: something older has to go."
         case "full":
-            return _why_root(step, script, shape)
+            return _why_root(step, script, challenge["shape"])
         case "matched":
             return " A match is a use: the blocks it found are not the oldest any more."
         case "inserted again":
@@ -598,9 +604,9 @@ def _why_root(step, script, shape) -> str:
     return " One block had to go, the others of that prompt could have stayed."
 
 
-def _why_states(op: dict, layers, expected: int, shape) -> str | None:
+def _why_states(op: dict, layers, expected: int, challenge) -> str | None:
     """What is wrong with the keys and values of a prefix that has the right length."""
-    right = _states(op["tokens"][:expected], shape)
+    right = _states(op["tokens"][:expected], challenge)
     if len(layers) != len(right):
         return f"the cache has {len(layers)} layers, the model {len(right)}."
     for layer, (pair, wanted) in enumerate(zip(layers, right, strict=True)):
@@ -623,13 +629,23 @@ def _block_bytes(block: int, shape) -> int:
     return 2 * layers * heads * size * block * 4
 
 
-def _why_bytes(script: dict, steps, shape) -> str | None:
-    """Whether the store holds more memory than its blocks take."""
-    block = _block_bytes(script["block"], shape)
-    for i, (step, expected) in enumerate(zip(steps, _expected(script), strict=True)):
+def _why_bytes(script: dict, steps, challenge) -> str | None:
+    """Whether the store holds more memory than its blocks take, or none."""
+    block, oracle = _block_bytes(script["block"], challenge["shape"]), _Oracle(script["block"], script["most"])
+    for i, (op, step, expected) in enumerate(zip(script["ops"], steps, _expected(script), strict=True)):
         if script["name"] == "views" and expected and not step["found"]["layers"]:
             return f"{_told(script, i)}nothing was found of what was inserted: nothing is held."
+        if op["do"] != "insert":
+            oracle.match(op["tokens"])
+        if op["do"] != "match":
+            oracle.insert(op["tokens"])
         held = step["bytes"] / block
+        if held < 0.5 * len(oracle.used):
+            what = f"the bytes of {held:.3g} blocks are held" if held else "nothing is held"
+            return (
+                f"{_told(script, i)}{what}, and {len(oracle.used)} blocks should be stored. A stored block is a clone "
+                "of its keys and values, and match hands out copies of that."
+            )
         if held <= script["most"] + 0.25:
             continue
         why = f"the bytes of {held:.3g} blocks are held, and there is room for {script['most']}."
@@ -645,7 +661,7 @@ def _why_bytes(script: dict, steps, shape) -> str | None:
     return None
 
 
-def _why_counts(script: dict, steps, shape) -> str | None:
+def _why_counts(script: dict, steps, challenge) -> str | None:
     """What is wrong with seen_tokens and hit_tokens, given what match itself found."""
     seen = hits = requests = inserted = full = 0
     for i, (op, step) in enumerate(zip(script["ops"], steps, strict=True)):
@@ -730,13 +746,14 @@ class GenerateWithPrefix(Exercise):
         one = a[: 2 * block + part]
         other = a[: 2 * block] + c[: block + 1]
         mixed = [(one, 4), (b[: 2 * block + 1], 3), (one, 4), (other, 1), (b[: block - 1], 2), (b[: block - 1], 2)]
-        yield self._challenge(rng, block, mixed, (self.RIGHT, self.SUFFIX, self.INSERTED))
+        yield self._challenge(rng, block, mixed, (self.RIGHT, self.SUFFIX, self.INSERTED), ends=True)
         whole = a[: 3 * block]
         yield self._challenge(rng, block, [(whole, 2), (whole, 3), ([*whole, c[0]], 2)], (self.WHOLE,))
         yield self._challenge(rng, block, [(one, 2), (other, 2)], (self.ALTERED,), altered=True)
 
     @staticmethod
-    def _challenge(rng, block, requests, decides, *, altered=False) -> Challenge:
+    def _challenge(rng, block, requests, decides, *, altered=False, ends=False) -> Challenge:
+        """altered: what is stored changes before it is found. ends: the first reply has an end-of-sequence token."""
         stored: list[list[int]] = []
 
         def match(tokens) -> int:
@@ -748,7 +765,11 @@ class GenerateWithPrefix(Exercise):
                 lengths.append(same // block * block)
             return max(lengths)
 
-        data = {"seed": int(rng.integers(1 << 30)), "block": block, "requests": requests, "altered": altered}
+        seed, eos = int(rng.integers(1 << 30)), tiny.VOCABULARY  # a token that never comes
+        if ends:
+            prompt, n = requests[0]
+            eos = tiny.greedy(seed, [prompt], n)[0][n // 2 - 1]
+        data = {"seed": seed, "eos": eos, "block": block, "requests": requests, "altered": altered}
         calls = {
             "begin": lambda: None,
             "match": match,
@@ -768,6 +789,7 @@ class GenerateWithPrefix(Exercise):
 
         torch.set_num_threads(1)  # on a model this small threads would mostly wait for each other
         model = copy.deepcopy(lab.load_model("shape:tiny", dtype=torch.float32, seed=challenge["seed"]))
+        model.config.eos_token_id = model.generation_config.eos_token_id = challenge["eos"]
         carried = []  # tokens of this request's forwards
 
         def before_forward(decoder, args, kwargs):
@@ -841,7 +863,7 @@ class GenerateWithPrefix(Exercise):
                 return _why_inserted(seen, prompt, challenge["block"])
             case self.ALTERED:
                 return _why_unaltered(given, challenge, seen) if i else None
-        answered = _why_answer(given, challenge["seed"], prompt, n)
+        answered = _why_answer(given, challenge["seed"], prompt, n, challenge["eos"])
         if answered and (moved := _why_positions(seen.fed)):
             return moved
         if rung != self.WHOLE:
@@ -938,7 +960,7 @@ def _shared_prefix(tokens: int) -> np.ndarray:
     return np.random.default_rng(secrets.randbits(128)).integers(STACK_VOCABULARY, size=tokens)
 
 
-def _why_answer(given, seed: int, prompt: list[int], n: int) -> str | None:
+def _why_answer(given, seed: int, prompt: list[int], n: int, eos: int | None = None) -> str | None:
     """What is wrong with what one request returned."""
     if "empty" in given:
         return (
@@ -948,7 +970,7 @@ def _why_answer(given, seed: int, prompt: list[int], n: int) -> str | None:
     if "instead" in given:
         return f"return the tuple (tokens, first_logits); you returned {describe(given['instead'])}."
     logits, tokens, margins = _uncached(seed, tuple(prompt), n)
-    return _why_logits(given["logits"], logits) or _why_tokens(given["tokens"], tokens, margins)
+    return _why_logits(given["logits"], logits) or _why_tokens(given["tokens"], tokens, margins, eos)
 
 
 @cache
@@ -985,11 +1007,13 @@ def _why_logits(given, expected: np.ndarray) -> str | None:
     )
 
 
-def _why_tokens(given, expected: list[int], margins: list[float]) -> str | None:
+def _why_tokens(given, expected: list[int], margins: list[float], eos: int | None = None) -> str | None:
     """The first token that is not the greedy one; after a near tie any will do."""
     if getattr(given, "ndim", 1) == 2 and len(given) == 1:
         given = given[0]
     tokens = numbers(given)
+    if tokens and len(tokens) < len(expected) and tokens[-1] == eos:
+        return f"{len(tokens)} tokens came, {len(expected)} were asked for: it stopped at the end-of-sequence token."
     if tokens is None or len(tokens) != len(expected):
         return f"tokens are a list of {len(expected)} ints; you returned {describe(given)}."
     for i, (token, right, margin) in enumerate(zip(tokens, expected, margins, strict=True)):
