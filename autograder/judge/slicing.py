@@ -13,7 +13,6 @@ import ast
 import contextlib
 import symtable
 import warnings
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -104,18 +103,23 @@ def slice_for(cells: Sequence[Cell], needs: Iterable[str]) -> Slice:
 
 def _kept(statements: list[Statement], needs: list[str]) -> list[Statement]:
     """Fixed point of: keep what binds a needed name, need what is used, drop what is rebound before any use."""
+    binders: dict[str, list[int]] = {}
+    for i, statement in enumerate(statements):
+        for name in statement.binds:
+            binders.setdefault(name, []).append(i)
+    always = [i for i, statement in enumerate(statements) if statement.always]
     dropped: set[int] = set()
     while True:
-        needed, kept = set(needs), set()
-        grew = True
-        while grew:
-            grew = False
-            for i, statement in enumerate(statements):
-                if i in kept or i in dropped or not (statement.always or statement.binds & needed):
-                    continue
-                kept.add(i)
-                needed |= statement.uses
-                grew = True
+        kept, needed = set(always), set()
+        waiting = [*needs, *(name for i in always for name in statements[i].uses)]
+        while waiting:
+            if (name := waiting.pop()) in needed:
+                continue
+            needed.add(name)
+            for i in binders.get(name, ()):
+                if i not in kept and i not in dropped:
+                    kept.add(i)
+                    waiting.extend(statements[i].uses)
         order = sorted(kept)
         liveness = _Liveness(order, statements, needed)
         dead = {i for i in order if liveness.is_dead(i)}
@@ -131,12 +135,12 @@ class _Liveness:
         self._order = order
         self._statements = statements
         self._needed = needed
-        self._uses_of: dict[str, set[str]] = {}  # name -> what the statements that bind it use
+        self._used_for: dict[str, set[str]] = {}  # name -> names bound by statements that use it
         self._replaced_at: dict[str, int] = {}  # name -> the last statement that replaces it
-        self._used: dict[int, set[str]] = {}
+        self._unseen: dict[str, set[int]] = {}  # name -> statements that bind it for nobody
         for i in order:
-            for name in statements[i].binds:
-                self._uses_of.setdefault(name, set()).update(statements[i].uses)
+            for name in statements[i].uses:
+                self._used_for.setdefault(name, set()).update(statements[i].binds)
             self._replaced_at |= dict.fromkeys(statements[i].replaces, i)
 
     def is_dead(self, i: int) -> bool:
@@ -145,30 +149,31 @@ class _Liveness:
         wanted = statement.binds & self._needed
         if statement.always or not wanted or wanted - statement.replaces:
             return False
-        return all(self._replaced_at[name] > i and self._is_unseen(name, i) for name in wanted)
+        return all(self._replaced_at[name] > i and i in self._unseen_of(name) for name in wanted)
 
-    def _is_unseen(self, name: str, i: int) -> bool:
-        for j in self._order[bisect_right(self._order, i) :]:
-            later = self._statements[j]
-            if name in self._used_by(j) or (name in later.binds and name not in later.replaces):
-                return False
-            if name in later.replaces:
-                return True
-        return False
+    def _unseen_of(self, name: str) -> set[int]:
+        """Statements that bind a name, and the next that has to do with it binds it anew."""
+        if name not in self._unseen:
+            found, through, anew = self._unseen.setdefault(name, set()), self._reaching(name), False
+            for j in reversed(self._order):
+                statement = self._statements[j]
+                if anew and name in statement.binds:
+                    found.add(j)
+                used = name in statement.uses if statement.defines else not through.isdisjoint(statement.uses)
+                if used or (name in statement.binds and name not in statement.replaces):
+                    anew = False
+                elif name in statement.replaces:
+                    anew = True
+        return self._unseen[name]
 
-    def _used_by(self, j: int) -> set[str]:
-        """Names a statement uses, and those that the functions it may call use in turn."""
-        statement = self._statements[j]
-        if statement.defines:
-            return statement.uses
-        if j not in self._used:
-            used, waiting = set(), list(statement.uses)
-            while waiting:
-                if (name := waiting.pop()) not in used:
-                    used.add(name)
-                    waiting.extend(self._uses_of.get(name, ()))
-            self._used[j] = used
-        return self._used[j]
+    def _reaching(self, name: str) -> set[str]:
+        """The name, and all whose use may be a use of it: functions that use it, and what uses those in turn."""
+        found, waiting = set(), [name]
+        while waiting:
+            if (one := waiting.pop()) not in found:
+                found.add(one)
+                waiting.extend(self._used_for.get(one, ()))
+        return found
 
 
 def _statement(cell: int, index: int, node: ast.stmt) -> Statement:
