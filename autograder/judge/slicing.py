@@ -23,6 +23,9 @@ CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert"
 CHANGES |= {"manual_seed", "reverse", "seed", "setdefault", "sort", "update"}
 # Functions that change what their first argument holds, besides torch's own, whose names end in `_`.
 CHANGES_FIRST = {"delattr", "heapify", "heappop", "heappush", "insort", "next", "setattr", "shuffle"}
+# Likewise where their result is not used: numpy's `copyto(a, b)`, `add.at(a, i, b)`, operator's `setitem(a, i, b)`.
+FILLS_FIRST = {"at", "copyto", "delitem", "fill_diagonal", "place", "put", "put_along_axis", "putmask", "setitem"}
+TYPES = {"bytearray", "dict", "list", "set"}  # whose methods may be called as `dict.update(a, b)`
 # Calls that set up the process for everything after them. The number of threads is the judge's to set.
 MAX_LITERAL = 1000  # parts of a quiz's answer, of which none has more than some forty
 SETTINGS = {"setrecursionlimit", "set_default_device", "set_default_dtype", "set_float32_matmul_precision"}
@@ -371,7 +374,21 @@ def _targets(node: ast.AST) -> Iterator[ast.expr]:
                 yield inner
             case ast.NamedExpr(target=target) | ast.AugAssign(target=target):
                 yield target
+            case ast.Expr(ast.Call(func=ast.Attribute(attr=name) | ast.Name(name), args=[changed, *_])) if (
+                name in FILLS_FIRST
+            ):
+                yield changed
+            case ast.Call(func=ast.Attribute(value=ast.Name(kind), attr=method), args=[changed, *_]) if (
+                kind in TYPES and method in CHANGES
+            ):
+                yield changed
             case ast.Call(func=ast.Attribute(value=changed, attr=method)) if method in CHANGES and not _is_new(changed):
+                yield changed
+            case ast.Call(func=ast.Name("map"), args=[ast.Attribute(value=changed, attr=method), *_]) if (
+                method in CHANGES and not _is_new(changed)
+            ):
+                yield changed
+            case ast.keyword(arg="out", value=changed):
                 yield changed
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[changed, *_]):
                 if name in CHANGES_FIRST or name.endswith("_"):

@@ -315,6 +315,50 @@ CORPUS = {
         "math.one = 1",
         "import math\ndef answer():\n    return math.one",
     ],
+    # tables filled by functions of libraries and of types
+    "an array copied into": [
+        "import numpy as np\nones = np.zeros(2)",
+        "np.copyto(ones, [1.0, 1.0])",
+        "def answer():\n    return int(ones[1])",
+    ],
+    "an array added to at some places": [
+        "import numpy as np\nones = np.zeros(2)\nnp.add.at(ones, [1], 1.0)",
+        "def answer():\n    return int(ones[1])",
+    ],
+    "an array filled in the middle of a loop": [
+        "import numpy as np\nrows = [np.zeros((2, 2)) for _ in range(2)]",
+        "for row in rows:\n    np.fill_diagonal(row, 1)",
+        "def answer():\n    return int(rows[1][1, 1])",
+    ],
+    "an array filled by an own function": [
+        "import numpy as np\nones = np.zeros(2)\ndef fill(into):\n    np.put(into, [1], 1.0)",
+        "fill(ones)",
+        "def answer():\n    return int(ones[1])",
+    ],
+    "a tensor that a sum is written to": [
+        "import torch\nzero, one = torch.zeros(2, 1)",
+        "torch.exp(zero, out=one)",
+        "def answer():\n    return int(one)",
+    ],
+    "an entry set by operator": [
+        "import operator\ntable = {}",
+        "operator.setitem(table, 'x', 1)",
+        "def answer():\n    return table['x']",
+    ],
+    "a table updated through its type": [
+        "table, rest = {}, [0]",
+        "dict.update(table, {'x': 1})\nlist.append(rest, 1)",
+        "def answer():\n    return table['x'] * rest[1]",
+    ],
+    "an entry set through its type": [
+        "table = {}\ndict.__setitem__(table, 'x', 1)",
+        "def answer():\n    return table['x']",
+    ],
+    "a list filled by map": [
+        "numbers = []",
+        "list(map(numbers.append, [0, 1]))",
+        "def answer():\n    return numbers[1]",
+    ],
     # functions within functions
     "a closure with nonlocal": [
         "def counter():\n    n = 0\n    def bump():\n        nonlocal n\n        n += 1\n"
@@ -475,6 +519,19 @@ NOT_NEEDED = {
         "LENGTHS = [1, 2]\ndef answer():\n    return LENGTHS[0]",
         "def draw(ax, values):\n    ax.plot(values)\n    ax.set_title('speed')",
         "ax = 1 / 0\ndraw(ax, LENGTHS)",
+    ],
+    "a demonstration of what the answer uses, by functions of libraries": [
+        "import numpy as np\nimport torch\nimport no_such_plots as plt\nfrom no_such_course import draw",
+        "LENGTHS = [1, 2]\nx = torch.ones(2)\ndef answer():\n    return LENGTHS[0] * int(x[0])",
+        "plt.plot(LENGTHS, [n / 0 for n in LENGTHS])\ndraw.bars(LENGTHS, x / 0, 1 / 0)",
+        "for n in LENGTHS:\n    torch.mul(x, 1 / 0)",
+        "np.testing.assert_allclose(LENGTHS, 1 / 0)\nnp.save(LENGTHS, 1 / 0)",
+        "print(LENGTHS, 1 / 0)\nlist(map(print, LENGTHS, 1 / 0))\nlist(map(answer, LENGTHS))",
+    ],
+    "a main function that takes what the answer uses": [
+        "LENGTHS = [1, 2]\ndef answer():\n    return LENGTHS[0]",
+        "def main(lengths):\n    for n in lengths:\n        print(n / 0)",
+        "main(LENGTHS)",
     ],
     "a decorated demonstration": [
         "import torch\nmodel = 1 / 0",
