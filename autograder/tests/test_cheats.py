@@ -1041,6 +1041,69 @@ def generate_timed(model, prompt_ids, new_tokens, *, sync, clock):
 """
 
 
+FORGED_CHAT_TURN = """
+import sys
+import torch
+@torch.inference_mode()
+def chat_turn(model, cache, history_ids, reply_tokens):
+    frame = sys._getframe()
+    while "challenge" not in frame.f_locals:
+        frame = frame.f_back
+    counted = frame.f_locals["challenge"]
+    hooks = dict(model.model._forward_pre_hooks)
+    model.model._forward_pre_hooks.clear()
+    held, T, reply, ids = cache or 0, history_ids.shape[1], [], history_ids
+    for i in range(reply_tokens):
+        token = model(input_ids=ids, use_cache=False).logits[:, -1].argmax(-1, keepdim=True)
+        ids = torch.cat([ids, token], dim=1)
+        reply.append(token)
+        counted["forward"](T - held if i == 0 else 1, held if i == 0 else T + i - 1, None)
+    model.model._forward_pre_hooks.update(hooks)
+    return torch.cat(reply, dim=1), T + reply_tokens - 1
+"""
+
+FORGED_PREFIX = """
+import sys
+import torch
+from autograder import lab
+@torch.inference_mode()
+def generate_with_prefix(model, prefix_cache, prompt_ids, new_tokens):
+    frame = sys._getframe()
+    while "challenge" not in frame.f_locals:
+        frame = frame.f_back
+    counted = frame.f_locals["challenge"]
+    hooks = dict(model.model._forward_pre_hooks)
+    model.model._forward_pre_hooks.clear()
+    ids, prompt, T = prompt_ids, prompt_ids[0].tolist(), prompt_ids.shape[1]
+    found, tokens, first = min(counted["match"](prompt), T - 1), [], None
+    for i in range(new_tokens):
+        counted["forward"](1 if i else T - found, T + i - 1 if i else found, None)
+        logits = lab.forward(model, ids)[0, -1]
+        first = logits if first is None else first
+        if not i:
+            counted["insert"](prompt, T)
+        tokens.append(logits.argmax().item())
+        ids = torch.cat([ids, ids.new_tensor([tokens[-1:]])], dim=1)
+    model.model._forward_pre_hooks.update(hooks)
+    return tokens, first
+"""
+
+# what is forged: (code, rungs that are lost all the same)
+MISCOUNTED = {
+    "generate_timed": (FORGED_COUNTS, set()),
+    "chat_turn": (FORGED_CHAT_TURN, set()),
+    "generate_with_prefix": (FORGED_PREFIX, {"the stored keys and values are used: altered, they change the logits"}),
+}
+
+
+@pytest.mark.cheats
+@pytest.mark.parametrize("name", MISCOUNTED)
+def test_j_forged_counts_of_a_real_model_earn_what_they_count(judge, tmp_path, name):
+    source, lost = MISCOUNTED[name]
+    verdict = judge.judge(chapters.find(name), handed_in(tmp_path, name, source))
+    assert {rung.name for rung in verdict.rungs[:-1] if not rung.ok} == lost, told(verdict)
+
+
 @pytest.mark.alone
 def test_j_forged_counts_of_a_real_model_are_contradicted_by_the_clock(racing, tmp_path):
     verdict = racing.judge(chapters.find("generate_timed"), handed_in(tmp_path, "generate_timed", FORGED_COUNTS))
