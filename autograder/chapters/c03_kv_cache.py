@@ -925,6 +925,7 @@ class RequestSeconds(Exercise):
     DECODE = "decode: steps shared by the batch, over a context that grows"
 
     name = "request_seconds"
+    seconds = 60.0  # a right answer may count the weights anew for every step, on a busy machine
     rungs: Mapping[str, float] = {PREFILL: 1, DECODE: 1}
     hints = (
         "For which of the two phases does a machine that serves `batch` requests at once do something that helps all "
@@ -935,25 +936,36 @@ class RequestSeconds(Exercise):
     tolerance = 0.05
 
     def challenges(self, rng):
-        def asked(prompt, output, batch, ratio):
-            config = _configuration(rng, False) | {"num_attention_heads": 32, "num_key_value_heads": 8}
+        """Each term of either phase weighs in one of them; no two sizes are alike, and no list of steps is long."""
+
+        def asked(prompt, output, batch, ratio, sizes, **geometry):
+            config = _configuration(rng, False) | {"num_attention_heads": 32, "num_key_value_heads": 8}  # 4096 wide
+            config |= {"hidden_size": int(rng.choice([2560, 3072]))}
+            config |= {"intermediate_size": int(rng.integers(10, 15)) * 1024} | geometry
             bandwidth = float(rng.uniform(1e12, 3e12))
             return {
-                "config": config | {"hidden_size": 4096, "intermediate_size": int(rng.integers(10, 15)) * 1024},
+                "config": config,
                 "machine": {"bandwidth": bandwidth, "operations": bandwidth * float(rng.uniform(*ratio))},
                 "options": {
                     "prompt_tokens": int(rng.integers(*prompt)),
                     "output_tokens": int(rng.integers(*output)),
                     "batch": int(rng.integers(*batch)),
-                    "bytes_per_weight": 2.0,
-                    "bytes_per_kv": 2.0,
+                    "bytes_per_weight": sizes[0],
+                    "bytes_per_kv": sizes[1],
                 },
             }
 
-        yield asked((700, 1000), (3000, 5000), (24, 40), (250, 350))  # a GPU: bytes bound its decode
-        yield asked((3000, 4000), (3000, 5000), (24, 40), (4, 8))  # a CPU: operations do, a fifth of them attention
-        yield asked((16, 40), (40, 80), (1, 2), (250, 350))  # a prompt too short to be bound by operations
-        yield asked((20_000, 30_000), (2, 9), (8, 16), (4, 8))  # attention weighs, and one step more is seen
+        gpu, cpu, no_arithmetic, slow = (250, 350), (4, 8), (1e7, 2e7), (0.2, 0.4)  # operations per byte
+        yield asked((700, 1000), (20, 30), (24, 40), gpu, (0.5625, 1.0625))  # bytes bound its decode, caches half
+        yield asked((3000, 4000), (10, 20), (24, 40), cpu, (1.0625, 0.5625))  # operations do, some of them attention
+        yield asked((80, 120), (10, 20), (1, 2), gpu, (1.0625, 0.5625))  # a prompt too short to be bound by operations
+        yield asked((20_000, 30_000), (2, 9), (8, 16), cpu, (4.0, 0.5625))  # attention weighs, and a step more is seen
+        yield asked((20_000, 30_000), (2, 9), (8, 16), no_arithmetic, (0.5625, 4.0))  # the prompt's own cache weighs
+        yield asked((2, 4), (3, 6), (12_000, 20_000), no_arithmetic, (0.5625, 1.0625))  # one token more is seen
+        yield asked((1, 3), (2, 4), (2, 5), slow, (1.0625, 0.5625), num_hidden_layers=4)  # the head weighs
+        small = {"num_hidden_layers": 4, "hidden_size": 128, "intermediate_size": 256, "vocab_size": 1000}
+        wide = {"num_attention_heads": 64, "num_key_value_heads": 4, "head_dim": 256}
+        yield asked((2, 5), (50, 70), (8, 16), slow, (0.5625, 1.0625), **small, **wide)  # attention's growth weighs
 
     @staticmethod
     def run(learner, challenge):
@@ -995,6 +1007,14 @@ class RequestSeconds(Exercise):
 PREFILL, DECODE = 0, 1
 TABLE = "The table of the input embedding is in it: a forward looks up one row per token and multiplies with none."
 SQUARE = "That is half of attention's operations: 4 L H D per new token and token attended, the prompt's full square."
+SWAPPED_SIZES = (
+    "The two sizes are swapped: bytes_per_weight is a weight's, bytes_per_kv one of a key's or value's numbers."
+)
+TWO_BYTES = "That has two bytes per number, as in bfloat16: bytes_per_weight and bytes_per_kv say otherwise."
+HIDDEN = "Attention has the hidden size in it, but its heads together are num_attention_heads x head_dim wide."
+DIVISION = "That takes hidden size / heads for the head size, but config.head_dim names another."
+QUERY_HEADS = "That caches keys and values for every query head: num_key_value_heads is the number of theirs."
+NO_HEAD = "The head is not in it: every forward reads it and multiplies one position with it."
 ALONE = "The request's own prompt is prefilled alone, not with the batch's."
 REQUEST_MISTAKES = {
     (PREFILL, "shared"): "Nobody else's tokens are in this prompt: the prefill is for this request alone.",
@@ -1008,6 +1028,15 @@ REQUEST_MISTAKES = {
     (PREFILL, "table"): TABLE,
     (PREFILL, "together"): ALONE,
     (PREFILL, "times batch"): ALONE,
+    (PREFILL, "swapped sizes"): SWAPPED_SIZES,
+    (PREFILL, "two bytes"): TWO_BYTES,
+    (PREFILL, "two bytes cached"): "That has two bytes per cached number: bytes_per_kv says otherwise.",
+    (PREFILL, "two bytes read"): "That has two bytes per weight: bytes_per_weight says otherwise.",
+    (PREFILL, "hidden"): HIDDEN,
+    (PREFILL, "division"): DIVISION,
+    (PREFILL, "query heads"): QUERY_HEADS,
+    (PREFILL, "no cache"): "The prompt's own keys and values are among the bytes, and they are not in it.",
+    (PREFILL, "no head"): NO_HEAD,
     (DECODE, "not shared"): "A step serves the whole batch with one reading of the weights: whose seconds are these?",
     (DECODE, "fixed context"): "Each token attends to one token more than the one before; the context does not stay.",
     (DECODE, "weights each"): "The weights are read once per step, whatever the batch.",
@@ -1019,21 +1048,42 @@ REQUEST_MISTAKES = {
     (DECODE, "half square"): SQUARE,
     (DECODE, "table read"): TABLE,
     (DECODE, "table"): TABLE,
+    (DECODE, "swapped sizes"): SWAPPED_SIZES,
+    (DECODE, "two bytes"): TWO_BYTES,
+    (DECODE, "two bytes cached"): "That has two bytes per cached number: bytes_per_kv says otherwise.",
+    (DECODE, "two bytes read"): "That has two bytes per weight: bytes_per_weight says otherwise.",
+    (DECODE, "hidden"): HIDDEN,
+    (DECODE, "division"): DIVISION,
+    (DECODE, "query heads"): QUERY_HEADS,
+    (DECODE, "no cache"): "Every step reads the keys and values of its context, and they are not in it.",
+    (DECODE, "no head"): NO_HEAD,
+    (DECODE, "one token less"): "A step attends to its own token as well: the first of them to prompt_tokens + 1.",
+    (DECODE, "one token more"): "That is a token too many: the first step attends to prompt_tokens + 1.",
     (DECODE, "one step more"): "The prefill gave the first token: how many steps are left for the others?",
 }
 
 
 def _request(challenge, mistake: str = "") -> tuple[float, float]:
     """(prefill, decode) seconds at the floor; `mistake` names one that is made on purpose."""
-    config, options = challenge["config"], challenge["options"]
+    config, options = dict(challenge["config"]), challenge["options"]
     prompt, output, batch = (options[name] for name in ("prompt_tokens", "output_tokens", "batch"))
+    per_weight, per_kv = options["bytes_per_weight"], options["bytes_per_kv"]
+    per_weight = 2.0 if mistake in ("two bytes", "two bytes read") else per_weight
+    per_kv = 2.0 if mistake in ("two bytes", "two bytes cached") else per_kv
+    per_weight, per_kv = (per_kv, per_weight) if mistake == "swapped sizes" else (per_weight, per_kv)
     read, table = _weights(config)
     head = config["vocab_size"] * config["hidden_size"]
+    if mistake == "no head":
+        read, head = read - head, 0
     used = read + (table if mistake == "table" else 0)  # weights that multiply
-    pair = 4 * config["num_hidden_layers"] * config["num_attention_heads"] * config["head_dim"]
+    if mistake == "division":
+        config["head_dim"] = config["hidden_size"] // config["num_attention_heads"]
+    wide = config["hidden_size"] if mistake == "hidden" else config["num_attention_heads"] * config["head_dim"]
+    pair = 4 * config["num_hidden_layers"] * wide
     pair /= 2 if mistake == "half square" else 1
-    row = _kv_numbers(config) * options["bytes_per_kv"]
-    weights = (read + (table if "table" in mistake else 0)) * options["bytes_per_weight"]
+    row = {"no cache": 0, "query heads": config["num_attention_heads"] / config["num_key_value_heads"]}.get(mistake, 1)
+    row *= _kv_numbers(config) * per_kv
+    weights = (read + (table if "table" in mistake else 0)) * per_weight
 
     def floor(moved, operations):
         operations = operations / 2 if mistake == "half" else operations
@@ -1048,6 +1098,7 @@ def _request(challenge, mistake: str = "") -> tuple[float, float]:
     prefill = floor(weights + prompts * row * prompt, prompts * operations)
     prefill *= {"shared": 1 / batch, "times batch": batch}.get(mistake, 1)
     context = prompt + np.arange(1, output + (mistake == "one step more")) * (mistake != "fixed context")
+    context += {"one token less": -1, "one token more": 1}.get(mistake, 0)
     readers, caches = batch if mistake == "weights each" else 1, 1 if mistake == "one cache" else batch
     steps = floor(readers * weights + caches * row * context, batch * (2 * used + pair * context))
     return float(prefill), float(steps.sum()) / (1 if mistake == "not shared" else batch)
