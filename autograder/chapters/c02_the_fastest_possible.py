@@ -28,6 +28,7 @@ HIDDEN_SIZE_IN_ATTENTION = (
     "Attention has the hidden size in it, but its heads together are num_attention_heads x head size wide: here that "
     "is another number."
 )
+SIZES = (0.5625, 1.0625, 4.0)  # bytes per number: 4 or 8 bits with a scale per group, float32; none is 1 or 2
 GEOMETRY = (
     "vocab_size",
     "hidden_size",
@@ -123,6 +124,11 @@ def _made_up(rng, family: str, *, vocabulary: int, tied: bool = False, grouped: 
     return config | ({} if family == "qwen2" else {"head_dim": head_size})
 
 
+def _sizes(rng) -> list[float]:
+    """SIZES in any order: no rung is decided by one of them alone, which somebody may have written down."""
+    return rng.permutation(SIZES).tolist()
+
+
 def _on_meta(config: Mapping[str, Any]):
     """The model with shapes and without numbers."""
     import torch
@@ -183,16 +189,17 @@ class DecodeWeightBytes(Exercise):
     )
 
     def challenges(self, rng):
-        yield self._challenge(rng, _published("Llama-3.2-1B"), self.TIED)
-        yield self._challenge(rng, _made_up(rng, "llama", vocabulary=int(rng.integers(3e4, 9e4)), tied=True), self.TIED)
-        yield self._challenge(rng, _published("Llama-3.1-8B"), self.UNTIED)
-        yield self._challenge(rng, _made_up(rng, "llama", vocabulary=int(rng.integers(3e4, 9e4))), self.UNTIED)
-        for family in ("llama", "qwen2", "qwen3"):  # with a vocabulary so small that only the layers count
-            yield self._challenge(rng, _made_up(rng, family, vocabulary=32), self.LAYERS)
+        def made_up(tied: bool) -> dict[str, Any]:
+            return _made_up(rng, "llama", vocabulary=int(rng.integers(3e4, 9e4)), tied=tied)
 
-    @staticmethod
-    def _challenge(rng, config, rung) -> Challenge:
-        return Challenge({"config": config, "bytes_per_weight": float(rng.choice([0.5, 1, 2]))}, decides=(rung,))
+        of_layers = [_made_up(rng, family, vocabulary=32) for family in ("llama", "qwen2", "qwen3")]  # hardly a table
+        for rung, configs in (
+            (self.TIED, [_published("Llama-3.2-1B"), made_up(True)]),
+            (self.UNTIED, [_published("Llama-3.1-8B"), made_up(False)]),
+            (self.LAYERS, of_layers),
+        ):
+            for config, size in zip(configs, _sizes(rng), strict=False):
+                yield Challenge({"config": config, "bytes_per_weight": size}, decides=(rung,))
 
     @staticmethod
     def run(learner, challenge):
@@ -261,15 +268,13 @@ class KvBytesPerToken(Exercise):
     )
 
     def challenges(self, rng):
-        for config in (_published("Llama-3.1-8B"), _made_up(rng, "llama", vocabulary=1000)):
-            yield self._challenge(rng, config, self.HEADS)
-        for family in ("qwen2", "qwen3"):
-            config = _made_up(rng, family, vocabulary=1000, grouped=False)
-            yield self._challenge(rng, config, self.SIZE)
-
-    @staticmethod
-    def _challenge(rng, config, rung) -> Challenge:
-        return Challenge({"config": config, "bytes_per_kv": float(rng.choice([0.5, 1, 4]))}, decides=(rung,))
+        of_size = [_made_up(rng, family, vocabulary=1000, grouped=False) for family in ("qwen2", "qwen3")]
+        for rung, configs in (
+            (self.HEADS, [_published("Llama-3.1-8B"), _made_up(rng, "llama", vocabulary=1000)]),
+            (self.SIZE, of_size),
+        ):
+            for config, size in zip(configs, _sizes(rng), strict=False):
+                yield Challenge({"config": config, "bytes_per_kv": size}, decides=(rung,))
 
     @staticmethod
     def run(learner, challenge):
@@ -513,17 +518,19 @@ class DecodeFloorSeconds(Exercise):
     )
 
     def challenges(self, rng):
-        yield self._memory_bound(rng, self.ONE, batch=1)
-        yield self._memory_bound(rng, self.BATCH, batch=int(rng.integers(6, 10)))
-        yield self._memory_bound(rng, self.BATCH, context=int(rng.integers(2, 9)))  # one token more is seen
+        # (bytes per weight, per cached number): far apart, and so that no exchange of the two gives the same sum
+        yield self._memory_bound(rng, self.ONE, (4.0, 0.5625), batch=1)
+        yield self._memory_bound(rng, self.BATCH, (0.5625, 1.0625), batch=int(rng.integers(6, 10)))
+        few = int(rng.integers(2, 9))  # one token more is seen
+        yield self._memory_bound(rng, self.BATCH, (0.5625, 4.0), context=few)
         yield self._compute_bound(rng)
         for share in (0.6, 1.6):  # of the crossover: operations take 0.6, then 1.6 times as long as bytes
             yield self._near_the_ridge(rng, share * rng.uniform(0.9, 1.1))
 
-    def _memory_bound(self, rng, rung, *, batch=0, context=0) -> Challenge:
+    def _memory_bound(self, rng, rung, sizes, *, batch=0, context=0) -> Challenge:
         """A GPU, and of batch and context the other, such that all caches are a third to two thirds of the weights."""
         config = _made_up(rng, str(rng.choice(["llama", "qwen3"])), vocabulary=int(rng.integers(1e4, 3e4)))
-        shape, bytes_per_weight, bytes_per_kv = Shape.of(config), float(rng.choice([1, 2])), float(rng.choice([1, 2]))
+        shape, (bytes_per_weight, bytes_per_kv) = Shape.of(config), sizes
         weights = (shape.L * shape.layer + shape.table) * bytes_per_weight
         tokens = rng.uniform(0.33, 0.66) * weights / (shape.kv_numbers * bytes_per_kv)  # in all caches
         batch, context = batch or int(tokens / context), context or int(tokens / batch)
@@ -577,7 +584,11 @@ class DecodeFloorSeconds(Exercise):
         def floor(reading: float = step.reading, computing: float = step.computing) -> float:
             return max(reading, computing)
 
+        def sized(bytes_per_weight: float, bytes_per_kv: float) -> float:
+            return replace(step, bytes_per_weight=bytes_per_weight, bytes_per_kv=bytes_per_kv).floor
+
         batch, weights, cache = step.batch, step.reading_weights, step.reading_one_cache
+        per_weight, per_kv = step.bytes_per_weight, step.bytes_per_kv
         per_byte = batch * (2 * step.weights * step.bytes_per_weight / step.operations + step.attending)
         return {
             "That is the sum, but a machine reads and computes at the same time.": step.reading + step.computing,
@@ -602,6 +613,13 @@ class DecodeFloorSeconds(Exercise):
             ),
             "That counts a multiply-add once; here it is two operations.": floor(computing=step.computing / 2),
             "That is the smaller of both times: which of them do you wait for?": min(step.reading, step.computing),
+            "That reads the cache at bytes_per_weight; its numbers have bytes_per_kv.": sized(per_weight, per_weight),
+            "That reads two bytes per number of the cache: bytes_per_kv says otherwise.": sized(per_weight, 2),
+            "That reads two bytes per weight: bytes_per_weight says otherwise.": sized(2, per_kv),
+            "That reads two bytes per number: bytes_per_weight and bytes_per_kv say otherwise.": sized(2, 2),
+            "The two sizes are swapped: the weights have bytes_per_weight, the cache bytes_per_kv.": sized(
+                per_kv, per_weight
+            ),
         }
 
 
@@ -633,15 +651,15 @@ class CrossoverBatch(Exercise):
 
     def challenges(self, rng):
         for bytes_per_weight in (1.0, 2.0):
-            yield self._challenge(self._model(rng), _gpu(rng), 0, bytes_per_weight, self.EMPTY)
-        for bytes_per_weight, share in ((2.0, 0.5), (1.0, 0.65)):
-            share *= rng.uniform(0.9, 1.0)
-            yield self._at_share_of_never(rng, share, bytes_per_weight, self.CACHE)
+            yield self._challenge(self._model(rng), _gpu(rng), 0, (bytes_per_weight, 0.5625), self.EMPTY)
+        # (bytes per weight, per cached number): of the second none is like the first, and not all are alike
+        for share, sizes in ((0.65, (1.0, 4.0)), (0.5, (2.0, 0.5625))):
+            yield self._at_share_of_never(rng, share * rng.uniform(0.9, 1.0), sizes, self.CACHE)
         wide = _published("Qwen3-0.6B") | {"num_key_value_heads": 4}  # query heads 2048 wide, hidden 1024, keys 512
-        yield self._at_share_of_never(rng, 0.8, 2.0, self.CACHE, config=wide)
+        yield self._at_share_of_never(rng, 0.8, (2.0, 1.0625), self.CACHE, config=wide)
         yield self._just_before_never(rng)
-        for share in (1.2, 4.0):
-            yield self._at_share_of_never(rng, share * rng.uniform(1, 2), 2.0, self.NEVER)
+        for share, sizes in ((1.2, (2.0, 1.0625)), (4.0, (2.0, 0.5625))):
+            yield self._at_share_of_never(rng, share * rng.uniform(1, 2), sizes, self.NEVER)
 
     @staticmethod
     def _model(rng) -> dict[str, Any]:
@@ -649,22 +667,22 @@ class CrossoverBatch(Exercise):
 
     def _just_before_never(self, rng) -> Challenge:
         """Each request brings hardly more seconds of arithmetic than of reading: some hundred thousand are needed."""
-        challenge = self._at_share_of_never(rng, 1.0, 2.0, self.NEVER)
+        challenge = self._at_share_of_never(rng, 1.0, (2.0, 1.0625), self.NEVER)
         step = Step.of(challenge)
         challenge.data["operations"] *= step.computing_one / step.reading_one_cache / (1 + rng.uniform(3e-4, 6e-4))
         return challenge
 
-    def _at_share_of_never(self, rng, share, bytes_per_weight, rung, *, config=None) -> Challenge:
+    def _at_share_of_never(self, rng, share, sizes, rung, *, config=None) -> Challenge:
         """A context of `share` times the one from which the step is memory-bound whatever the batch."""
         config, machine = config or self._model(rng), _gpu(rng)
-        one = Step.of(self._challenge(config, machine, 1, bytes_per_weight, rung))
+        one = Step.of(self._challenge(config, machine, 1, sizes, rung))
         never = (one.computing_one - one.attending) / (one.reading_one_cache - one.attending)
-        return self._challenge(config, machine, round(share * never), bytes_per_weight, rung)
+        return self._challenge(config, machine, round(share * never), sizes, rung)
 
     @staticmethod
-    def _challenge(config, machine, context, bytes_per_weight, rung) -> Challenge:
-        sizes = {"bytes_per_weight": bytes_per_weight, "bytes_per_kv": 2.0}
-        return Challenge({"config": config, "context": context} | machine | sizes, decides=(rung,))
+    def _challenge(config, machine, context, sizes, rung) -> Challenge:
+        options = {"context": context, "bytes_per_weight": sizes[0], "bytes_per_kv": sizes[1]}
+        return Challenge({"config": config} | machine | options, decides=(rung,))
 
     @staticmethod
     def run(learner, challenge):
@@ -712,7 +730,7 @@ class CrossoverBatch(Exercise):
         step = step.with_matrices_only  # as most count
         weights, one, cache = step.reading_weights, step.computing_one, step.reading_one_cache
         without = one - step.attending
-        two_bytes = weights * 2 / step.bytes_per_weight
+        two_bytes, per_kv = weights * 2 / step.bytes_per_weight, cache / step.bytes_per_kv
         mistakes = {
             "That is the crossover with no cache, or with one for all requests, but every request brings bytes of its "
             "own.": weights / one,
@@ -725,6 +743,10 @@ class CrossoverBatch(Exercise):
             "attended.": weights / (without - cache),
             "The operations of attention are there for the key/value heads only: every query head does its own "
             "products.": weights / (without + step.attending_over(step.shape.K * step.shape.D) - cache),
+            "That reads two bytes per number of the cache: bytes_per_kv says otherwise.": weights
+            / (one - 2 * per_kv or 1),
+            "That reads the cache at bytes_per_weight; its numbers have bytes_per_kv.": weights
+            / (one - step.bytes_per_weight * per_kv or 1),
             HIDDEN_SIZE_IN_ATTENTION: weights / (without + step.attending_over(step.shape.E) - cache),
         }
         why, value = min(mistakes.items(), key=lambda mistake: abs(ceil(mistake[1]) - given))
