@@ -15,6 +15,7 @@ from autograder.exercise import (
     Chapter,
     Exercise,
     MarkScheme,
+    Raised,
     Rung,
     Sample,
     SchemePoint,
@@ -25,6 +26,7 @@ from autograder.exercise import (
 )
 
 MOST_TOKENS = 10_000  # of one scripted answer
+TOO_OFTEN = 10  # times as many calls as a sweep with one warm-up needs
 STACK_VOCABULARY = 4096  # of the shallow stack that is timed
 
 
@@ -498,51 +500,60 @@ class SweepPromptLengths(Exercise):
 
     def challenges(self, rng):
         short, middle, long = (int(rng.integers(*span)) for span in ((8, 16), (40, 80), (150, 300)))
-        yield self._challenge(rng, [short, middle, long], repeats=5)
-        yield self._challenge(rng, [long, short], repeats=4)
+        some, others = rng.permutation(np.arange(4, 9))[:2].tolist()
+        yield self._challenge(rng, [short, middle, long], repeats=5, new_tokens=some)
+        yield self._challenge(rng, [long, short], repeats=4, new_tokens=others)
 
     @staticmethod
-    def _challenge(rng, lengths, repeats) -> Challenge:
+    def _challenge(rng, lengths, repeats, new_tokens) -> Challenge:
         data = {
             "lengths": lengths,
             "repeats": repeats,
-            "new_tokens": int(rng.integers(4, 9)),
-            "vocab_size": int(rng.integers(1000, 5000)),
-            "seed": int(rng.integers(1 << 30)),
+            "new_tokens": new_tokens,
+            "vocab_size": int(rng.integers(3000, 9000)),
+            "seeds": {"generate": (seed := int(rng.integers(1 << 30))), "again": seed, "otherwise": seed + 1},
         }
-        server = _ScriptedServer(rng)
-        return Challenge(data, calls={"generate": server.generate})
+        most = TOO_OFTEN * len(lengths) * (repeats + 1)
+        return Challenge(data, calls={name: _ScriptedServer(rng, most).generate for name in data["seeds"]})
 
     @staticmethod
     def run(learner, challenge):
         import torch
 
-        def generate(prompt_ids, new_tokens):
-            return challenge["generate"](prompt_ids, new_tokens)
+        def sweep(name, seed):
+            """One whole sweep, on a server and with a generator of its own."""
+            return learner.sweep_prompt_lengths(
+                lambda prompt_ids, new_tokens: challenge[name](prompt_ids, new_tokens),
+                list(challenge["lengths"]),
+                repeats=challenge["repeats"],
+                new_tokens=challenge["new_tokens"],
+                vocab_size=challenge["vocab_size"],
+                rng=torch.Generator().manual_seed(seed),
+            )
 
-        rng = torch.Generator().manual_seed(challenge["seed"])
-        before = rng.get_state()
-        result = learner.sweep_prompt_lengths(
-            generate,
-            challenge["lengths"],
-            repeats=challenge["repeats"],
-            new_tokens=challenge["new_tokens"],
-            vocab_size=challenge["vocab_size"],
-            rng=rng,
-        )
-        return {"result": result, "rng_used": not torch.equal(before, rng.get_state())}
+        first, *_ = [sweep(name, seed) for name, seed in challenge["seeds"].items()]
+        return {"result": first}
 
     def verify(self, challenge, answer):
         calls: dict[int, list[_Call]] = {length: [] for length in challenge["lengths"]}
-        for _, (prompt, new_tokens), (_, sent, times) in challenge.log:
+        sent_by: dict[str, set[bytes]] = {name: set() for name in challenge["seeds"]}
+        for name, args, returned in challenge.log:
+            if isinstance(returned, Raised):  # and caught by the learner, or we would not be here
+                yield from (Rung(rung, False, f"generate refused a call: {returned.message}.") for rung in self.rungs)
+                return
+            (prompt, new_tokens), (_, sent, times) = args, returned
             ids = _ids(prompt)
             if ids is None:
                 yield from self._not_ids(prompt)
                 return
-            calls.setdefault(ids.shape[1], []).append(_Call(ids, new_tokens, sent, times))
+            sent_by[name].add(ids.tobytes())
+            if name == "generate":
+                calls.setdefault(ids.shape[1], []).append(_Call(ids, new_tokens, sent, times))
+        first, again, otherwise = sent_by.values()
+        repeatable = first == again and not first & otherwise
         for rung, complaint in (
             (self.CALLS, _why_calls(challenge, calls)),
-            (self.FRESH, _why_prompts(challenge, calls, answer["rng_used"])),
+            (self.FRESH, _why_prompts(challenge, calls, repeatable)),
             (self.TTFT, _why_median(challenge, calls, answer["result"], 0)),
             (self.TPOT, _why_median(challenge, calls, answer["result"], 1)),
         ):
@@ -574,11 +585,15 @@ class _Call:
 class _ScriptedServer:
     """Made-up latencies: the first call of a length is cold, a prompt seen before is answered from memory."""
 
-    def __init__(self, rng) -> None:
+    def __init__(self, rng, most_calls: int = 1000) -> None:
+        self.calls_left = self.most_calls = most_calls
         self.rng, self.now, self.seen, self.lengths = rng, float(rng.uniform(10, 1000)), set(), set()
 
     def generate(self, prompt_ids, new_tokens) -> tuple[list[int], float, list[float]]:
         n, ids = max(1, int(number(new_tokens) or 1)), _ids(prompt_ids)
+        self.calls_left -= 1
+        if self.calls_left < 0:
+            raise ValueError(f"called more than {self.most_calls} times, far more often than a sweep needs")
         if n > MOST_TOKENS:
             raise ValueError(f"this server answers with at most {MOST_TOKENS} tokens")
         length, prompt = (0, b"") if ids is None else (ids.shape[1], ids.tobytes())
@@ -621,7 +636,7 @@ def _why_calls(challenge, calls) -> str | None:
     return None
 
 
-def _why_prompts(challenge, calls, rng_used) -> str | None:
+def _why_prompts(challenge, calls, repeatable) -> str | None:
     """What is wrong with the prompts that were sent."""
     vocabulary, prompts = challenge["vocab_size"], []
     for length in challenge["lengths"]:
@@ -643,18 +658,22 @@ def _why_prompts(challenge, calls, rng_used) -> str | None:
         return "a random prompt is drawn id by id; yours continue or count up one another."
     if highest < vocabulary // 2 or any(np.unique(p).size < p.size / 2 for p in prompts):
         return f"random prompts draw from all {vocabulary} ids; yours repeat a few of them."
-    if not rng_used:
-        return "the prompts do not come from rng, so nobody can repeat your sweep."
+    if not repeatable:
+        return (
+            "the prompts do not come from rng, so nobody can repeat your sweep: a generator in the same state makes "
+            "the same prompts, one in another state others."
+        )
     return None
 
 
 def _alike(prompts: list[np.ndarray]) -> bool:
-    """Whether two prompts hold the same ids at most of the places that both have."""
-    for i, one in enumerate(prompts):
-        for other in prompts[:i]:
-            shared = min(one.size, other.size)
-            if (one[0, :shared] == other[0, :shared]).mean() > 0.5:
-                return True
+    """Whether most ids of one prompt have stood at the same place of others."""
+    seen: set[tuple[int, int]] = set()
+    for prompt in sorted(prompts, key=np.size, reverse=True):  # a short one may be the beginning of a longer one
+        places = set(enumerate(prompt[0].tolist()))
+        if len(places & seen) > prompt.size / 2:
+            return True
+        seen |= places
     return False
 
 
