@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import mean, median
+from statistics import NormalDist, mean, median
 
 import numpy as np
 
@@ -646,7 +646,7 @@ class RatioInterval(Exercise):
         covered = float(np.mean((low <= challenge.truth) & (challenge.truth <= high)))
         excess = covered - float(promised.mean())
         if self.ALLOWED[0] <= excess <= self.ALLOWED[1]:
-            return ""
+            return self._why_elsewhere(challenge, low, high)
         why = (
             f"For {len(low)} sets of 25 to 60 simulated ratios your interval holds the true median in {covered:.1%} "
             f"of cases, and promised {promised.mean():.1%}."
@@ -654,9 +654,32 @@ class RatioInterval(Exercise):
         return f"{why} {self._why_off(challenge, low, high, excess, promised)}".strip()
 
     @staticmethod
+    def _why_elsewhere(challenge, low, high) -> str:
+        """Right as often as promised, but does each interval speak of its own ratios?
+
+        Bootstraps of all kinds, from 50 resamples on, touch the median of their ratios in all of 1200 sets, and in at
+        most one of them are less than a third or more than 2.5 times as wide as the interval between ranks.
+        """
+        usual = np.array([_between_ranks(*row) for row in challenge.rows()])  # low, lower and upper middle, high
+        touching = np.mean((low <= usual[:, 2]) & (usual[:, 1] <= high))
+        if not touching >= 0.98:
+            return (
+                f"As many of your intervals hold the true median as you promised, but only {touching:.0%} of them hold "
+                "the median of the very ratios they were made from. What has an interval to do with its ratios?"
+            )
+        width = usual[:, 3] - usual[:, 0]
+        fitting = np.mean((width / 4 <= high - low) & (high - low <= 4 * width))
+        if fitting >= 0.95 and np.mean(high - low) <= 2 * np.mean(width):
+            return ""
+        return (
+            "As many of your intervals hold the true median as you promised, but some are far too wide and others far "
+            "too narrow: each has to say how sure its own ratios are."
+        )
+
+    @staticmethod
     def _why_off(challenge, low, high, excess, promised) -> str:
         """The likely mistake, recognised over all data sets together."""
-        rows = [row[:size] for row, size in zip(challenge["ratios"], challenge["sizes"], strict=True)]
+        rows = [row for row, _ in challenge.rows()]
         if excess > 0:
             ends = np.array([[row.min(), row.max()] for row in rows]).T
             if np.allclose(low, ends[0], rtol=1e-5) and np.allclose(high, ends[1], rtol=1e-5):
@@ -693,6 +716,19 @@ class CoverageChallenge(Challenge):
     """A challenge of many data sets whose true medians stay with the judge."""
 
     truth: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    def rows(self) -> list[tuple[np.ndarray, float]]:
+        """(ratios, confidence) of each data set."""
+        sets = zip(self["ratios"], self["sizes"], self["confidences"], strict=True)
+        return [(row[:size], confidence) for row, size, confidence in sets]
+
+
+def _between_ranks(ratios: np.ndarray, confidence: float) -> tuple[float, float, float, float]:
+    """(low, lower and upper middle, high): the median's interval from the ranks that bound it, without resampling."""
+    ordered, n = np.sort(ratios), len(ratios)
+    half = NormalDist().inv_cdf(0.5 + confidence / 2) * n**0.5 / 2  # ranks
+    low, high = np.interp([(n - 1) / 2 - half, (n - 1) / 2 + half], np.arange(n), ordered)
+    return low, ordered[(n - 1) // 2], ordered[n // 2], high
 
 
 class SpotTheMistake(Exercise):
