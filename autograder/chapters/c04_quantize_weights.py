@@ -58,11 +58,17 @@ class QuantizeInt8(Exercise):
         from autograder import lab
 
         weight = torch.as_tensor(challenge["weight"]).to(lab.device(), getattr(torch, challenge["dtype"]))
-        return learner.quantize_int8(weight.clone())
+        before = weight.clone()
+        given = learner.quantize_int8(weight)
+        return {"given": given, "kept": torch.equal(weight, before)}
 
     def verify(self, challenge, answer):
         weight = _as_stored(challenge["weight"], challenge["dtype"])
-        problems = self._problems(weight, answer)
+        problems = self._problems(weight, answer["given"])
+        if not answer["kept"]:
+            problems[self.ROUNDED] = (
+                "the weight that came in has changed. It is the caller's: which of your operations writes into it?"
+            )
         for rung in challenge.decides:
             problem = problems.get(rung)
             yield Rung(rung, problem is None, f"a {challenge['dtype']} weight {list(weight.shape)}: {problem}")
@@ -133,6 +139,9 @@ def _why_scale(scale: Any, weight: np.ndarray) -> str | None:
         return f"scale is float32 of shape [{rows}]; yours is {describe(scale)}."
     if np.isnan(given).any() or np.isinf(given).any():
         return "there is a nan or an infinity among the scales: what was divided by what?"
+    if (wrong := (given < 0) | (given == 0) & weight.any(axis=1)).any():
+        row = int(np.argmax(wrong))
+        return f"row {row} has a scale of {given[row]:.4g}; a scale is the length of a step, and that is above 0."
     return None
 
 
