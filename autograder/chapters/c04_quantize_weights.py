@@ -215,7 +215,9 @@ class Int8Matvec(Exercise):
     )
 
     def challenges(self, rng):
-        rows, columns = 768, 1024  # one shape: each further one would be compiled again
+        # One shape: each further one would be compiled again. Blocks of rows leave a rest; the packed operator wants
+        # columns by 32.
+        rows, columns = 771, 1056
         for dtype, rung in (("float32", self.FLOAT), ("bfloat16", self.BFLOAT)):
             data = self._product(rng, rows, columns) | {"dtype": dtype, "again": None}
             yield Challenge(data, decides=(rung,))
@@ -442,7 +444,10 @@ def _why_product(challenge, answer, x: np.ndarray | None = None) -> str | None:
     expected = (q @ x) * scale  # [O]
     given, told = _floats(answer), f"{dtype} x [{len(x)}], q {list(q.shape)}: "
     if given is None or given.shape != expected.shape:
-        return f"{told}a float tensor of shape [{len(expected)}] is expected; you returned {describe(answer)}."
+        why = f"{told}a float tensor of shape [{len(expected)}] is expected; you returned {describe(answer)}."
+        if given is not None and given.ndim == 1 and len(given) < len(expected):
+            why += " Rows are missing: does your code take blocks of them, and what of those that fill no block?"
+        return why
     if not np.isfinite(given).all():
         return f"{told}there is a nan or an infinity in the result."
     off = _relative(given, expected)
@@ -673,8 +678,11 @@ class QuantizeModel(Exercise):
     tokens = 192  # of each window of the text
     windows = 3
     positions = 24  # of each window whose whole distribution is compared
+    rows = 64  # of the default model's embedding that are compared
 
     def challenges(self, rng):
+        from autograder import lab
+
         structure = (self.EVERY, self.EMBEDDING, self.BYTES)
         for config in _families(rng):
             seed, ids = int(rng.integers(1 << 30)), rng.integers(200, size=(1, 6)).tolist()
@@ -683,7 +691,9 @@ class QuantizeModel(Exercise):
         starts = rng.choice(len(ids) // self.tokens, size=self.windows, replace=False) * self.tokens
         windows = [ids[start : start + self.tokens] for start in starts]
         seen = [sorted(rng.choice(self.tokens, size=self.positions, replace=False).tolist()) for _ in windows]
-        yield Challenge({"config": None, "windows": windows, "positions": seen}, decides=(self.QUALITY,))
+        rows = rng.choice(lab.config().vocab_size, size=self.rows, replace=False).tolist()
+        data = {"config": None, "windows": windows, "positions": seen, "rows": rows}
+        yield Challenge(data, decides=(self.QUALITY, *structure))
 
     @staticmethod
     def run(learner, challenge):
@@ -693,40 +703,48 @@ class QuantizeModel(Exercise):
 
         from autograder import lab
 
-        def quantized(model):
+        def quantized(float_model):
+            """(the model, what is to be seen of how it is made)"""
+            before = lab.alive.storages()
+            model = float_model()
             given = learner.quantize_model(model)
-            return given if isinstance(given, torch.nn.Module) else model
+            instead = None if isinstance(given, torch.nn.Module) else [given]
+            model = model if instead else given
+            del given
+            floats = [
+                name
+                for name, module in model.named_modules()
+                if isinstance(module, torch.nn.Linear) and module.weight.is_floating_point()
+            ]
+            table = getattr(model.get_input_embeddings(), "weight", None)
+            held = lab.alive.added(before)
+            return model, {"instead": instead, "floats": floats, "table": table, "held": held}
 
         if challenge["config"] is None:
-            model = quantized(copy.deepcopy(lab.load_model(dtype=torch.float32)))
+            original = lab.load_model(dtype=torch.float32)
+            model, made = quantized(lambda: copy.deepcopy(original))
+            if len(getattr(made["table"], "shape", ())) == 2 and len(made["table"]) > max(challenge["rows"]):
+                made["table"] = made["table"][challenge["rows"]]
             best, logits = [], []
             with torch.inference_mode():
                 for window, positions in zip(challenge["windows"], challenge["positions"], strict=True):
                     every = lab.forward(model, torch.tensor([window], device=lab.device()), keep=0)[0]  # [T, V]
                     best.append(every.argmax(dim=-1))
                     logits.append(every[positions].float())
-            return {"best": best, "logits": logits}
+            return made | {"best": best, "logits": logits}
 
-        before = lab.alive.storages()
-        model = quantized(lab.models.random_model(challenge["config"], seed=challenge["seed"]))
-        floats = [
-            name
-            for name, module in model.named_modules()
-            if isinstance(module, torch.nn.Linear) and module.weight.is_floating_point()
-        ]
-        held = lab.alive.added(before)
+        model, made = quantized(lambda: lab.models.random_model(challenge["config"], seed=challenge["seed"]))
         with torch.inference_mode():
             logits = lab.forward(model, torch.tensor(challenge["ids"], device=lab.device()), keep=0)
-        table = getattr(model.get_input_embeddings(), "weight", None)
-        return {"floats": floats, "table": table, "held": held, "logits": logits}
+        return made | {"logits": logits}
 
     def verify(self, challenge, answer):
         if challenge["config"] is None:
             complaint = self._why_words(challenge, answer)
             yield Rung(self.QUALITY, complaint is None, complaint or "")
-            return
-        expected = _Original(challenge["config"], challenge["seed"], challenge["ids"])
-        told = f"a {challenge['config']['model_type']} model, {'tied' if expected.tied else 'untied'}: "
+        expected = _Original.of(challenge)
+        whose = "the default" if challenge["config"] is None else f"a {expected.family}"
+        told = f"{whose} model, {'tied' if expected.tied else 'untied'}: "
         for rung, complaint in (
             (self.EVERY, self._why_not_all(expected, answer)),
             (self.EMBEDDING, self._why_untouched(expected, answer) or self._why_table(expected, answer["table"])),
@@ -737,6 +755,10 @@ class QuantizeModel(Exercise):
     @staticmethod
     def _why_not_all(expected: _Original, answer) -> str | None:
         left, layers = answer["floats"], expected.linears
+        if not left and answer["instead"]:
+            return f"the layers hold int8; return the model, too: you returned {describe(answer['instead'][0])}."
+        if not left and expected.logits is None:
+            return None
         if not left:
             off = _relative(_or_nan(answer["logits"], expected.logits), expected.logits)
             if off <= 0.2:
@@ -748,6 +770,8 @@ class QuantizeModel(Exercise):
         if left == [expected.head]:
             return f"`{expected.head}` is still float: the head is a linear layer too, and the largest."
         why = f"{len(left)} of {len(layers)} linear layers are still float, `{left[0]}` among them."
+        if expected.default:
+            return f"{why} Does your code take a large model otherwise than a small one?"
         if expected.family == "llama":
             return f"{why} How deep does your search go?"
         names = ", ".join(sorted({name.rsplit(".", 1)[-1] for name in layers}))
@@ -803,26 +827,39 @@ class QuantizeModel(Exercise):
 class _Original:
     """The float model of one challenge as the judge sees it."""
 
-    def __init__(self, config: dict, seed: int, ids: list) -> None:
+    def __init__(self, model, *, rows: list | None = None, ids: list | None = None) -> None:
+        """rows: of the embedding that are looked at, or all; ids [B, T]: what the logits are of, or none are made."""
         import torch
 
         from autograder import lab
 
-        model = lab.models.random_model(config, seed=seed)
         linear = {name: m for name, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
-        self.family = config["model_type"]
+        self.default = rows is not None
+        self.family = model.config.model_type
         self.linears = list(linear)
         self.head = next(name for name, m in linear.items() if m is model.get_output_embeddings())
         table = model.get_input_embeddings().weight
         self.tied = model.get_output_embeddings().weight is table
-        self.table = _floats(table)
-        with torch.inference_mode():
-            self.logits = _floats(lab.forward(model, torch.tensor(ids, device=lab.device()), keep=0))
+        self.table = _floats(table.detach() if rows is None else table.detach()[rows])
+        self.logits = None
+        if ids:
+            with torch.inference_mode():
+                self.logits = _floats(lab.forward(model, torch.tensor(ids, device=lab.device()), keep=0))
         self.bytes_before = sum(w.nbytes for w in model.parameters()) + sum(b.nbytes for b in model.buffers())
         self.weights = sum(m.weight.numel() for m in linear.values())
         codes = self.weights + 8 * sum(m.weight.shape[0] for m in linear.values())
         gone = sum(m.weight.nbytes for m in linear.values() if m.weight is not table)
         self.bytes = self.bytes_before - gone + codes
+
+    @classmethod
+    def of(cls, challenge) -> _Original:
+        import torch
+
+        from autograder import lab
+
+        if challenge["config"] is None:
+            return cls(lab.load_model(dtype=torch.float32), rows=challenge["rows"])
+        return cls(lab.models.random_model(challenge["config"], seed=challenge["seed"]), ids=challenge["ids"])
 
 
 def _families(rng) -> list[dict]:

@@ -1,4 +1,4 @@
-"""right: the path of every linear layer, nothing returned
+"""right: the path of every linear layer
 points: 4
 """
 import torch
@@ -26,3 +26,4 @@ def quantize_model(model):
         above, _, name = path.rpartition(".")
         parent = model.get_submodule(above)
         parent._modules[name] = Int8Linear.from_linear(parent._modules[name])
+    return model
