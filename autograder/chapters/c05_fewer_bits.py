@@ -24,6 +24,7 @@ from autograder.exercise import (
     number,
 )
 
+CHANGED = "what came in has changed, and it is the caller's: which of your operations writes into it?"
 OWN_CHECK = "If you call functions of yours in it, do they pass their own checks?"
 
 
@@ -80,17 +81,19 @@ class PackInt4(Exercise):
 
         from autograder import lab
 
-        if "q" in challenge:
-            return learner.pack_int4(torch.as_tensor(challenge["q"]).to(lab.device()))
-        return learner.unpack_int4(torch.as_tensor(challenge["packed"]).to(lab.device()), challenge["columns"])
+        came = torch.as_tensor(challenge["q"] if "q" in challenge else challenge["packed"]).to(lab.device())
+        before = came.clone()
+        given = learner.pack_int4(came) if "q" in challenge else learner.unpack_int4(came, challenge["columns"])
+        return {"given": given, "kept": torch.equal(came, before)}
 
     def verify(self, challenge, answer):
         (rung,) = challenge.decides
         why = (
-            self._why_packed(challenge["q"], answer)
+            self._why_packed(challenge["q"], answer["given"])
             if "q" in challenge.data
-            else self._why_unpacked(challenge["packed"], challenge["columns"], answer)
+            else self._why_unpacked(challenge["packed"], challenge["columns"], answer["given"])
         )
+        why = why or ("" if answer["kept"] or rung == self.ODD else CHANGED)
         yield Rung(rung, not why, why)
 
     @staticmethod
@@ -286,7 +289,9 @@ class QuantizeGroups(Exercise):
 
         if "q" in challenge:
             parts = [torch.as_tensor(challenge[name]).to(lab.device()) for name in ("q", "scale", "minimum")]
-            return learner.dequantize_groups(*parts, group_size=challenge["group_size"])
+            before = [part.clone() for part in parts]
+            given = learner.dequantize_groups(*parts, group_size=challenge["group_size"])
+            return {"given": given, "kept": all(map(torch.equal, parts, before))}
 
         became_integers = []  # what a NaN becomes as an integer differs from processor to processor
 
@@ -301,20 +306,21 @@ class QuantizeGroups(Exercise):
                 return result
 
         weight = torch.as_tensor(challenge["weight"]).to(lab.device())
+        before = weight.clone()
         with Watching():
             given = learner.quantize_groups(weight, **challenge["options"])
-        return {"given": given, "nan": bool(became_integers)}
+        return {"given": given, "nan": bool(became_integers), "kept": torch.equal(weight, before)}
 
     def verify(self, challenge, answer):
         rung, *_ = challenge.decides
         if rung == self.BACK:
-            why = _why_back(challenge, answer)
+            why = _why_back(challenge, answer["given"]) or ("" if answer["kept"] else CHANGED)
         elif rung == self.DIVISIBLE:
             why = self._why_divided(challenge, answer)
         elif rung == self.CONSTANT:
             why = _why_not_constant(challenge, answer)
         else:
-            why = _why_not_quantized(challenge, answer["given"])
+            why = _why_not_quantized(challenge, answer["given"]) or ("" if answer["kept"] else CHANGED)
         yield Rung(rung, not why, why)
 
     @staticmethod
@@ -633,7 +639,7 @@ class Perplexity(Exercise):
             window = 2 * stride + int(rng.integers(2, 4))
             tokens = window + stride * int(rng.integers(3, 6)) + rest * int(rng.integers(2, stride - 1))
             yield _scripted_text(rng, tokens, window, stride, (self.WINDOWS, self.ONCE))
-        for stride in (0, 8, 9):
+        for stride in (0, -1, -int(rng.integers(2, 9)), 8, 9):
             yield _scripted_text(rng, 30, 8, stride, (self.STRIDE,))
 
     @staticmethod
@@ -951,9 +957,11 @@ class MeanKl(Exercise):
         from autograder import lab
 
         pair = [torch.as_tensor(challenge[name]).to(lab.device()) for name in ("reference", "other")]
-        return learner.mean_kl(*pair)
+        before = [logits.clone() for logits in pair]
+        return {"given": learner.mean_kl(*pair), "kept": all(map(torch.equal, pair, before))}
 
     def verify(self, challenge, answer):
+        answer, kept = answer["given"], answer["kept"]
         (rung,), value = challenge.decides, number(answer)
         reference, other = challenge["reference"], challenge["other"]
         expected = _kl(reference, other, "", "")
@@ -970,6 +978,9 @@ class MeanKl(Exercise):
                 "Some probabilities here underflow: they are e^-150 and less, which is 0 in float32, and what is the "
                 "logarithm of that? A small number added to it only hides how unlikely the token is."
             )
+        if ok and rung == self.DIRECTION and not kept:
+            yield Rung(rung, False, CHANGED)
+            return
         yield Rung(rung, ok, f"{told} {why}".rstrip())
 
     @staticmethod
@@ -1107,9 +1118,15 @@ def _choice(rng, candidates: Sequence[tuple[dict, Sequence[float]]], positions: 
         for i in order
     ]
     within = [i for i, kl in enumerate(pooled) if kl <= 1]
+
+    def logits_of(place) -> list[np.ndarray]:
+        if type(place) is not int or not 0 <= place < len(logits):  # a candidate has one place, none from the end
+            raise IndexError(f"logits_of takes one of the {len(logits)} candidates")
+        return logits[place]
+
     return Choice(
         {"candidates": [candidates[i][0] for i in order], "reference_logits": reference, "max_kl": max_kl},
-        calls={"logits_of": logits.__getitem__},
+        calls={"logits_of": logits_of},
         decides=decides,
         kls=[pooled[i] * max_kl for i in order],
         shares=[list(candidates[i][1]) for i in order],
