@@ -75,10 +75,13 @@ class CachedAttention(Exercise):
         from autograder import lab
 
         tensors = [torch.as_tensor(challenge[name]).to(lab.device()) for name in ("q", "keys", "values")]
-        return learner.cached_attention(*tensors)
+        before = [tensor.clone() for tensor in tensors]
+        given = learner.cached_attention(*tensors)
+        return {"given": given, "kept": all(map(torch.equal, tensors, before))}
 
     def verify(self, challenge, answer):
         q, keys, values = (challenge[name] for name in ("q", "keys", "values"))
+        answer, kept = answer["given"], answer["kept"]
         given, new = _floats(answer), q.shape[2]
         if given is None or given.shape != q.shape:
             yield from (Rung(name, False, self._why_shape(answer, q)) for name in challenge.decides)
@@ -86,7 +89,9 @@ class CachedAttention(Exercise):
         mistakes = _recognised(given, q, keys, values)
         rungs = {self.ONE if new == 1 else self.MANY: "mask", self.GROUPS: "heads", self.WEIGHTS: "weights"}
         for rung, which in rungs.items():
-            if rung in challenge.decides:
+            if rung in challenge.decides and rung == self.WEIGHTS and not kept:
+                yield Rung(rung, False, "q, keys or values have changed, and they are the caller's: what writes there?")
+            elif rung in challenge.decides:
                 yield Rung(rung, mistakes is not None and not mistakes[which], self._why(mistakes, which, challenge))
 
     @staticmethod
@@ -189,7 +194,8 @@ class PreallocatedCache(Exercise):
     )
 
     def challenges(self, rng):
-        yield self._script(rng, [("append", 4), ("append", 1), ("append", 3)], (self.CONTENTS, self.VIEWS), "bfloat16")
+        steps = [("append", 24), ("append", 1), ("append", 3)]
+        yield self._script(rng, steps, (self.CONTENTS, self.VIEWS), "bfloat16", max_tokens=32)
         yield self._script(rng, [("append", 5), ("crop", 2), ("append", 3), ("crop", 1), ("append", 1)], (self.CROP,))
         yield self._script(
             rng, [("append", 5), ("append", 4), ("append", 3), ("append", 1)], (self.FULL,), max_tokens=8
@@ -217,10 +223,31 @@ class PreallocatedCache(Exercise):
 
     @staticmethod
     def run(learner, challenge):
+        import copy
+
         import torch
         import transformers
+        from torch.utils._python_dispatch import TorchDispatchMode
+        from torch.utils._pytree import tree_leaves
 
         from autograder import lab
+
+        class Copying(TorchDispatchMode):
+            """Counts the numbers that come from tensors and are written somewhere; views write nothing."""
+
+            numbers = 0
+
+            def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+                result = operation(*args, **(kwargs or {}))
+                read = [x for x in tree_leaves((args, kwargs)) if torch.is_tensor(x)]
+                places = {x.untyped_storage().data_ptr() for x in read}
+                into = [x for x in tree_leaves(result) if torch.is_tensor(x)]
+                if operation._schema.is_mutable:
+                    read = [x for x in read if not any(x is y for y in into)]
+                else:
+                    into = [x for x in into if x.untyped_storage().data_ptr() not in places]
+                self.numbers += min(sum(x.numel() for x in read), sum(x.numel() for x in into))
+                return result
 
         if "forwards" in challenge:
             model = lab.load_model("shape:tiny", dtype=torch.float32, seed=challenge["seed"])
@@ -268,14 +295,16 @@ class PreallocatedCache(Exercise):
         reserved = {place: n for place, n in lab.alive.storages().items() if n and place not in before}
         steps = []
         for step in challenge["script"]:
-            seen = {"held": [], "at_home": [], "raised": ""}
+            seen = {"held": [], "at_home": [], "raised": "", "copied": []}
             if step["do"] == "crop":
                 cache.crop(step["n"])
             else:
                 keys, values = torch.as_tensor(step["new"]).to(device=lab.device(), dtype=dtype)
                 try:
                     for layer in range(config.num_hidden_layers):
-                        held = cache.append(layer, keys[layer], values[layer])
+                        with Copying() as copying:
+                            held = cache.append(layer, keys[layer], values[layer])
+                        seen["copied"].append(copying.numbers)
                         pair = held if isinstance(held, tuple | list) else ()
                         places = [x.untyped_storage().data_ptr() for x in pair if torch.is_tensor(x)]
                         seen["at_home"].append(len(places) == 2 and all(place in reserved for place in places))
@@ -286,7 +315,7 @@ class PreallocatedCache(Exercise):
                     seen["raised"] = "CacheFull"
                 except RuntimeError as error:
                     seen["raised"] = type(error).__name__
-            steps.append(seen | {"length": cache.length})
+            steps.append(seen | {"length": copy.deepcopy(cache.length)})  # as it is now
         return {"steps": steps, "reserved": sum(reserved.values()), "nbytes": cache.nbytes}
 
     def verify(self, challenge, answer):
@@ -438,6 +467,8 @@ def _why_storage(challenge, answer) -> str | None:
             "what append gives back does not lie in the storage of construction: it is a copy of it. Slices are "
             "views; which of your operations is not?"
         )
+    if complaint := _why_copied(challenge, answer["steps"]):
+        return complaint
     if made > 1.1 * expected:
         why = f"construction reserved {made} bytes where {dtype} keys and values need {expected}."
         if close(made / expected, config["num_attention_heads"] / heads, relative=0.05):
@@ -445,6 +476,20 @@ def _why_storage(challenge, answer) -> str | None:
         return why + (" That is float32's size." if close(made / expected, 4 / wide, relative=0.05) else "")
     if not close(answer["nbytes"], expected):
         return f"nbytes is {describe(answer['nbytes'])}; {expected} bytes are reserved for keys and values."
+    return None
+
+
+def _why_copied(challenge, steps) -> str | None:
+    """Whether an append of a token behind many moved as many numbers as were held; a token's own may move often."""
+    held = 0
+    for step, seen in zip(challenge["script"], steps, strict=True):
+        token = step["new"][0, 0, :, :, 0].size  # of one part and layer
+        if held > 16 * step["n"] and (copied := max(seen["copied"], default=0)) > held * token:
+            return (
+                f"{step['n']} token came behind {held} held ones, and append copied as much as keys or values of "
+                f"{copied // token} tokens: what was there already stays where it lies. Which places are new?"
+            )
+        held += step["n"]
     return None
 
 
@@ -490,7 +535,7 @@ class ChatTurn(Exercise):
 
     def challenges(self, rng):
         single = (self.FIRST, self.NEXT, self.FORWARDS)
-        yield self._challenge(rng, [(0, 9, 5), (0, 4, 6), (0, 1, 4)], single)
+        yield _with_an_end(lambda: self._challenge(rng, [(0, 9, 5), (0, 4, 6), (0, 1, 4)], single))
         yield self._challenge(rng, [(0, 1, 1), (0, 7, 1), (0, 3, 3)], single)
         yield self._challenge(rng, [(0, 24, 3), (1, 6, 5), (0, 4, 4), (1, 5, 3)], (self.MIX,))
 
@@ -499,6 +544,7 @@ class ChatTurn(Exercise):
         data = {
             "seed": int(rng.integers(1 << 30)),
             "turns": [(who, rng.integers(tiny.VOCABULARY, size=m).tolist(), n) for who, m, n in turns],
+            "eos": None,
         }
         calls = {"turn": lambda who: None, "forward": lambda tokens, cached, position: None}
         return Challenge(data, calls=calls, decides=decides)
@@ -513,6 +559,7 @@ class ChatTurn(Exercise):
 
         torch.set_num_threads(1)  # on a model this small threads would mostly wait for each other
         model = copy.deepcopy(lab.load_model("shape:tiny", dtype=torch.float32, seed=challenge["seed"]))
+        model.config.eos_token_id = model.generation_config.eos_token_id = challenge["eos"]
 
         carried = []  # (tokens, cached) of this turn's forwards
 
@@ -554,7 +601,7 @@ class ChatTurn(Exercise):
             history = histories.get(who, []) + message
             told = f"turn {i + 1}, {len(history)} tokens so far, {n} to reply: "
             complaints = (
-                _why_reply(given, challenge["seed"], history, n),
+                _why_reply(given, challenge, history, n),
                 _why_fed(turn.fed, len(history), n, held.get(who, 0)),
                 _why_mixed(turn.fed, held.get(who, 0), new=who not in histories),
             )
@@ -650,7 +697,22 @@ class ChatTurn(Exercise):
         return None
 
 
-def _why_reply(given, seed: int, history: list[int], n: int) -> str | None:
+def _with_an_end(draw) -> Challenge:
+    """A challenge whose last reply has the end-of-sequence token before its end, and no earlier reply has it."""
+    for _ in range(100):
+        challenge, history, replies = draw(), [], []
+        for _, message, n in challenge["turns"]:
+            history += message
+            replies.append(tiny.greedy(challenge["seed"], [history], n)[0])
+            history += replies[-1]
+        *earlier, last = replies
+        if fresh := [token for token in last[:-1] if not any(token in reply for reply in earlier)]:
+            break
+    challenge.data["eos"] = fresh[0] if fresh else last[0]
+    return challenge
+
+
+def _why_reply(given, challenge, history: list[int], n: int) -> str | None:
     """What is wrong with what one turn returned."""
     if "empty" in given:
         return f"a forward carried no token, on top of {given['empty']} cached ones. Where does your slice begin?"
@@ -659,9 +721,13 @@ def _why_reply(given, seed: int, history: list[int], n: int) -> str | None:
     shape = tuple(getattr(given["reply"], "shape", ()))
     if shape == (1, len(history) + n):
         return f"the reply has the history too; reply_ids are the {n} new tokens alone, [1, {n}]."
+    if len(shape) == 2 and 0 < shape[1] < n and int(given["reply"][0, -1]) == challenge["eos"]:
+        return (
+            f"the reply ended after {shape[1]} of {n} tokens, at an end-of-sequence token; this one goes on to its end."
+        )
     if shape != (1, n) or "int" not in str(given["reply"].dtype):
         return f"reply_ids are int64 of shape [1, {n}]; you returned {describe(given['reply'])}."
-    return _why_tokens(given["reply"], *tiny.greedy(seed, [history], n))
+    return _why_tokens(given["reply"], *tiny.greedy(challenge["seed"], [history], n))
 
 
 def _why_tokens(reply, expected: list[int], margins: list[float]) -> str | None:
@@ -815,6 +881,7 @@ USER_MISTAKES = {
     "keys only": "That counts half of what is cached: there are keys and values.",
     "head size": "The size of a head is config.head_dim, which is not always hidden_size / heads.",
     "one layer": "That is the cache of one layer.",
+    "two bytes": "That takes two bytes per cached number, whatever bytes_per_kv says.",
     "tied twice": "A head that shares its weights with the embedding is there once; it was counted twice.",
 }
 
@@ -836,6 +903,12 @@ def _configuration(rng, tied: bool) -> dict:
         "head_dim": size,
         "tie_word_embeddings": tied,
     }
+
+
+def _sizes(rng) -> dict[str, float]:
+    """bytes_per_weight and bytes_per_kv: never the same, and far from those that somebody may take for granted."""
+    weight, kv = rng.permutation([0.6875, 1.375]).tolist()
+    return {"bytes_per_weight": weight, "bytes_per_kv": kv}
 
 
 def _telling(rng, tied: bool) -> dict:
@@ -863,7 +936,8 @@ def _mistaken(config: dict, options: dict) -> dict[tuple[str, ...], float]:
 
 def _options(rng, config: dict, *, users: float) -> dict:
     """Options of max_users with room for so many users, about six of them in the bytes of an embedding table."""
-    bytes_per_weight, bytes_per_kv = float(rng.choice([2.0, 1.0, 0.5625])), float(rng.choice([2.0, 1.0]))
+    sizes = _sizes(rng)
+    bytes_per_weight, bytes_per_kv = sizes["bytes_per_weight"], sizes["bytes_per_kv"]
     table = config["vocab_size"] * config["hidden_size"] * bytes_per_weight
     context = round(table / 6.3 / _kv_numbers(config) / bytes_per_kv)
     user = context * _kv_numbers(config) * bytes_per_kv
@@ -872,9 +946,8 @@ def _options(rng, config: dict, *, users: float) -> dict:
     return {
         "memory_bytes": int(memory),
         "context": context,
-        "bytes_per_weight": bytes_per_weight,
-        "bytes_per_kv": bytes_per_kv,
         "reserve_bytes": reserve,
+        **sizes,
     }
 
 
@@ -910,6 +983,7 @@ def _users(config, *, memory_bytes, context, bytes_per_weight, bytes_per_kv, res
         "keys only": 0.5,
         "head size": config["hidden_size"] / config["num_attention_heads"] / config["head_dim"],
         "one layer": 1 / config["num_hidden_layers"],
+        "two bytes": 2 / bytes_per_kv,
     }
     user = _kv_numbers(config) * bytes_per_kv * context
     for mistake in factors.keys() & mistakes:

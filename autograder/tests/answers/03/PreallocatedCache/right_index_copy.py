@@ -1,0 +1,29 @@
+"""right: places by index_copy_, new tokens stacked and converted on the way
+points: 5
+"""
+import torch
+
+
+class CacheFull(Exception):
+    """More tokens than there is room for."""
+
+
+class PreallocatedCache:
+    def __init__(self, config, max_tokens, *, batch, dtype, device):
+        shape = (batch, config.num_key_value_heads, max_tokens, config.head_dim)
+        self._store = torch.empty(config.num_hidden_layers, 2, *shape, dtype=dtype, device=device)
+        self._max_tokens, self.length, self.nbytes = max_tokens, torch.tensor(0), self._store.nbytes
+
+    def append(self, layer, keys, values):
+        end = int(self.length) + keys.shape[2]
+        if end > self._max_tokens:
+            raise CacheFull(f"{end} tokens do not fit into {self._max_tokens} places")
+        places = torch.arange(int(self.length), end, device=keys.device)
+        self._store[layer].index_copy_(3, places, torch.stack([keys.float(), values.float()]).to(self._store.dtype))
+        return tuple(self._store[layer, :, :, :, :end])
+
+    def advance(self, n):
+        self.length += n        # in place: the same 0-d tensor, as in transformers' own static cache
+
+    def crop(self, n):
+        self.length -= n
