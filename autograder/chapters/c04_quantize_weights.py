@@ -247,7 +247,9 @@ class Int8Matvec(Exercise):
         dtype = getattr(torch, challenge["dtype"])
         x, q, scale = put(challenge["x"], dtype), put(challenge["q"]), put(challenge["scale"])
         if challenge["again"] is None:
-            return learner.int8_matvec(x, q, scale)
+            came = [part.clone() for part in (x, q, scale)]
+            given = learner.int8_matvec(x, q, scale)
+            return {"answer": given, "stayed": all(map(torch.equal, (x, q, scale), came))}
 
         before = lab.alive.storages()
         learner.int8_matvec(x, q, scale)  # compiles, or fills what it keeps
@@ -275,7 +277,9 @@ class Int8Matvec(Exercise):
     def verify(self, challenge, answer):
         if challenge["again"] is None:
             (rung,) = challenge.decides
-            complaint = _why_product(challenge, answer)
+            complaint = _why_product(challenge, answer["answer"])
+            if not answer["stayed"]:
+                complaint = complaint or "x, q or scale have changed, and they are the caller's: what writes there?"
             yield Rung(rung, complaint is None, complaint or "")
             return
         complaint = _why_product(challenge, answer["answer"], challenge["again"][1])
