@@ -889,14 +889,14 @@ USER_MISTAKES = {
 def _configuration(rng, tied: bool) -> dict:
     """What AutoConfig.for_model takes: grouped heads whose size is not hidden_size / heads."""
     key_heads, group = int(rng.choice([4, 8])), int(rng.choice([2, 4]))
-    hidden, size = int(rng.choice([1536, 2048, 2560])), 128
+    hidden, size = int(rng.choice([1536, 2048, 2560])), int(rng.choice([112, 144]))  # not the usual 64 or 128
     if key_heads * group * size == hidden:
         hidden += 512
     return {
         "model_type": "qwen3" if tied else "llama",
         "vocab_size": int(rng.integers(90, 150)) * 1000,
         "hidden_size": hidden,
-        "intermediate_size": 3 * hidden,
+        "intermediate_size": int(rng.integers(hidden // 128, hidden // 64)) * 256,
         "num_hidden_layers": int(rng.integers(8, 15)),
         "num_attention_heads": key_heads * group,
         "num_key_value_heads": key_heads,
@@ -1013,7 +1013,7 @@ class RequestSeconds(Exercise):
         """Each term of either phase weighs in one of them; no two sizes are alike, and no list of steps is long."""
 
         def asked(prompt, output, batch, ratio, sizes, **geometry):
-            config = _configuration(rng, False) | {"num_attention_heads": 32, "num_key_value_heads": 8}  # 4096 wide
+            config = _configuration(rng, False) | {"num_attention_heads": 32, "num_key_value_heads": 8}
             config |= {"hidden_size": int(rng.choice([2560, 3072]))}
             config |= {"intermediate_size": int(rng.integers(10, 15)) * 1024} | geometry
             bandwidth = float(rng.uniform(1e12, 3e12))
