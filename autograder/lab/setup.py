@@ -22,7 +22,7 @@ import torch
 def one_loop(x, q, scale):
     return torch.cat([(x.float() * rows.float()).sum(dim=-1) for rows in q.chunk(4)]) * scale
 narrow = torch.backends.cpu.get_cpu_capability() == "AVX2"
-for rows, columns in ((768, 1024), (4096, 4096)):
+for rows, columns in ((771, 1056), (4096, 4096)):
     kernel = torch.compile(one_loop, dynamic=False)
     x = torch.ones(columns, dtype=torch.bfloat16 if narrow else torch.float32)
     kernel(x, torch.ones(rows, columns, dtype=torch.int8), torch.ones(rows))
