@@ -15,6 +15,7 @@ import symtable
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from autograder.judge.notebook import Cell, parsed, plain_python
 
@@ -27,6 +28,7 @@ CHANGES_FIRST = {"delattr", "heapify", "heappop", "heappush", "insort", "next", 
 FILLS_FIRST = {"at", "copyto", "delitem", "fill_diagonal", "place", "put", "put_along_axis", "putmask", "setitem"}
 TYPES = {"bytearray", "dict", "list", "set"}  # whose methods may be called as `dict.update(a, b)`
 # Calls that set up the process for everything after them. The number of threads is the judge's to set.
+MOST_ROUNDS, MOST_STATEMENTS = 20, 1000  # in which what is rebound unseen is looked for: nobody's notebook has more
 MAX_LITERAL = 1000  # parts of a quiz's answer, of which none has more than some forty
 SETTINGS = {"setrecursionlimit", "set_default_device", "set_default_dtype", "set_float32_matmul_precision"}
 SETTINGS |= {"set_grad_enabled", "use_deterministic_algorithms"}
@@ -112,7 +114,7 @@ def _kept(statements: list[Statement], needs: list[str]) -> list[Statement]:
             binders.setdefault(name, []).append(i)
     always = [i for i, statement in enumerate(statements) if statement.always]
     dropped: set[int] = set()
-    while True:
+    for rounds in count(1):
         kept, needed = set(always), set()
         waiting = [*needs, *(name for i in always for name in statements[i].uses)]
         while waiting:
@@ -124,8 +126,10 @@ def _kept(statements: list[Statement], needs: list[str]) -> list[Statement]:
                     kept.add(i)
                     waiting.extend(statements[i].uses)
         order = sorted(kept)
-        liveness = _Liveness(order, statements, needed)
-        dead = {i for i in order if liveness.is_dead(i)}
+        dead: set[int] = set()
+        if rounds < MOST_ROUNDS and len(statements) <= MOST_STATEMENTS:
+            liveness = _Liveness(order, statements, needed)
+            dead = {i for i in order if liveness.is_dead(i)}
         if not dead:
             return [statements[i] for i in order]
         dropped |= dead

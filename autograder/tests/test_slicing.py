@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import subprocess
 import sys
 import types
 from types import SimpleNamespace
@@ -698,3 +699,13 @@ def test_a_quiz_is_read_and_never_executed(tmp_path):
         last_literal(cells, "R")
     with pytest.raises(KeyError):
         last_literal(cells, "S")
+
+
+def test_cells_that_stand_twice_do_not_cost_time_by_their_cube():
+    chain = "\n".join(f"x{i} = x{i - 1}" for i in range(1, 2000))
+    program = (
+        "from autograder.judge import Cell\nfrom autograder.judge.slicing import slice_for\n"
+        f"cell = {'x0 = 1' + chr(10) + chain!r}\n"
+        "slice_for([Cell(cell, 'a', 1), Cell(cell, 'b', 2), Cell('def f(): return x1999', 'c', 3)], ['f'])"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=200)  # an hour by the cube
