@@ -1084,7 +1084,7 @@ class SmallestWithin(Exercise):
     def verify(self, challenge, answer):
         tried = [args[0] for name, args, _ in challenge.log if name == "logits_of"]
         given = answer["place"]
-        right = answer["instead"] is None and given == challenge.answer
+        right = answer["instead"] is None and given == challenge.right
         why = _why_chosen(challenge, answer, tried)
         rung = self.BYTES if self.BYTES in challenge.decides else self.TEXTS
         yield Rung(rung, right, why)
@@ -1098,7 +1098,7 @@ class Choice(Challenge):
 
     kls: list[float] = field(default_factory=list)  # of each candidate, over all positions of all texts
     shares: list[list[float]] = field(default_factory=list)  # of each candidate and text, as multiples of max_kl
-    answer: int | None = None  # the place of the right candidate
+    right: int | None = None  # the place of the right candidate
 
     @property
     def sizes(self) -> list[float]:
@@ -1130,7 +1130,7 @@ def _choice(rng, candidates: Sequence[tuple[dict, Sequence[float]]], positions: 
         decides=decides,
         kls=[pooled[i] * max_kl for i in order],
         shares=[list(candidates[i][1]) for i in order],
-        answer=order.index(within[0]) if within else None,
+        right=order.index(within[0]) if within else None,
     )
 
 
@@ -1215,7 +1215,7 @@ def _in_words(challenge: Choice, place: int) -> str:
 
 def _why_chosen(challenge: Choice, answer: Mapping[str, Any], tried: Sequence[int]) -> str:
     """What is wrong with the candidate that was returned."""
-    given, right, most = answer["place"], challenge.answer, challenge["max_kl"]
+    given, right, most = answer["place"], challenge.right, challenge["max_kl"]
     if answer["instead"] is not None:
         return f"return the candidate itself, or None; you returned {describe(answer['instead'])}."
     if given == right:
@@ -1251,7 +1251,7 @@ def _why_thought_within(shares: Sequence[float], challenge: Choice) -> str:
 def _why_passed_over(challenge: Choice, given: int, tried: Sequence[int]) -> str:
     """Why a smaller candidate that is within was not returned."""
     sizes, options = challenge.sizes, challenge["candidates"]
-    right, shares = challenge.answer, challenge.shares
+    right, shares = challenge.right, challenge.shares
     if max(shares[given]) <= 1 < max(shares[right]):
         return "Is yours the smallest that is within on each text? The mean over all positions decides."
     down = sorted(range(len(sizes)), key=lambda place: -sizes[place])
