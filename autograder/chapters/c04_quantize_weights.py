@@ -669,7 +669,7 @@ class QuantizeModel(Exercise):
 
     name = "quantize_model"
     rungs: Mapping[str, float] = {EVERY: 1, EMBEDDING: 1, BYTES: 1, QUALITY: 1}
-    seconds = 90.0
+    seconds = 150.0
     memory_bytes = 6 << 30
     hints = (
         "Which modules of a model are linear layers, whatever they are called and however deep they lie? Print the "
