@@ -238,6 +238,8 @@ def test_a_measured_check_shows_its_picture(page):
     report = measured.output("generate-timed-check")
     assert "generate_timed" in report.inner_text() and measured.errors() == []
     assert re.search(r"\d of \d", report.inner_text())
+    if "speed was not measurable" in report.inner_text():
+        pytest.skip("this machine is too slow or too busy to measure anybody")
     drawn = report.locator("img")
     expect(drawn).to_be_visible()
     assert re.match(r"Your code ran at \d+\.\d\d times the speed", drawn.get_attribute("alt"))
