@@ -7,11 +7,11 @@ pictures, and plain text that cells had put out.
 from __future__ import annotations
 
 import html
+import itertools
 import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,7 +23,7 @@ from nbgrader.api import Gradebook
 from autograder.judge import NotebookError, read_notebook
 
 MAX_TEXT = 20_000  # characters of one output, or of one text cell
-MAX_ALL_TEXT = 300_000  # characters of all text cells: rendering odd text takes seconds per cell
+MAX_ALL_TEXT = 300_000  # characters shown of all text cells: rendering odd text takes seconds per cell
 MAX_PICTURE = 3_000_000  # characters of one picture, in base64
 MAX_ALTERNATIVE = 1000  # characters of the words for one picture
 MAX_OUTPUTS = 20  # of one cell
@@ -100,13 +100,13 @@ def read(path: Path) -> NotebookNode:
 def clean(notebook: dict) -> NotebookNode:
     """A valid notebook of the present format with the same cells: source, pictures, plain text, and our metadata."""
     taken: set[str] = set()
-    free = _names()
+    free = _fresh_ids()
     cells = [_clean_cell(cell, taken, free) for cell in notebook["cells"] if isinstance(cell, dict)]
     left = MAX_ALL_TEXT
     for cell in cells:
         if cell.cell_type == "markdown":
             cell.source = _cut(cell.source, left)
-            left = max(0, left - len(cell.source))
+            left -= min(len(cell.source), left, MAX_TEXT)  # more of a cell is never shown
     return v4.new_notebook(cells=cells, metadata=_plain(notebook.get("metadata"), "autograder", "kernelspec"))
 
 
@@ -263,15 +263,15 @@ def _plain(metadata: Any, *names: str) -> dict[str, Any]:
     return kept
 
 
-def _names() -> Iterator[str]:
-    return (f"cell-{n}" for n in count())
+def _fresh_ids() -> Iterator[str]:
+    return (f"cell-{n}" for n in itertools.count())
 
 
 def free_id(wanted: Any, taken: set[str], free: Iterator[str] | None = None) -> str:
     """A valid cell id that no other cell has: the wanted one where it can be had, else the next of `free`."""
     if isinstance(wanted, str) and CELL_ID.fullmatch(wanted) and wanted not in taken:
         return wanted
-    return next(name for name in free or _names() if name not in taken)
+    return next(name for name in free or _fresh_ids() if name not in taken)
 
 
 def _text(value: Any, between: str = "") -> str:

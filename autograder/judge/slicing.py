@@ -27,9 +27,9 @@ CHANGES_FIRST = {"delattr", "heapify", "heappop", "heappush", "insort", "next", 
 # Likewise where their result is not used: numpy's `copyto(a, b)`, `add.at(a, i, b)`, operator's `setitem(a, i, b)`.
 FILLS_FIRST = {"at", "copyto", "delitem", "fill_diagonal", "place", "put", "put_along_axis", "putmask", "setitem"}
 TYPES = {"bytearray", "dict", "list", "set"}  # whose methods may be called as `dict.update(a, b)`
-# Calls that set up the process for everything after them. The number of threads is the judge's to set.
 MOST_ROUNDS, MOST_STATEMENTS = 20, 1000  # in which what is rebound unseen is looked for: nobody's notebook has more
 MAX_LITERAL = 1000  # parts of a quiz's answer, of which none has more than some forty
+# Calls that set up the process for everything after them. The number of threads is the judge's to set.
 SETTINGS = {"setrecursionlimit", "set_default_device", "set_default_dtype", "set_float32_matmul_precision"}
 SETTINGS |= {"set_grad_enabled", "use_deterministic_algorithms"}
 

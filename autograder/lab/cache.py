@@ -44,8 +44,12 @@ def one_at_a_time(name: str, waiting: Callable[[], None], *, shared: bool = Fals
     """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     place = writable_cache_dir() / f"{name}.lock"
-    with open(place, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as lock:
+    try:
+        lock = open(place, "w", opener=lambda path, flags: os.open(path, flags, 0o600))  # noqa: SIM115
         os.fchmod(lock.fileno(), 0o600)  # whoever can read a file can lock it
+    except PermissionError:
+        raise LabError(f"{place} is somebody else's: set AUTOGRADER_CACHE to a folder of your own.") from None
+    with lock:
         try:
             fcntl.flock(lock, kind | fcntl.LOCK_NB)
         except BlockingIOError:
