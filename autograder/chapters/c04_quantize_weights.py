@@ -215,7 +215,7 @@ class Int8Matvec(Exercise):
     )
 
     def challenges(self, rng):
-        # One shape: each further one would be compiled again. Blocks of rows leave a rest; columns are a multiple of 16,
+        # One shape: each further one would be compiled again. Blocks of rows leave a rest; columns are by 16,
         # for with others the packed operator of torch 2.13 gives other numbers.
         rows, columns = 771, 1056
         for dtype, rung in (("float32", self.FLOAT), ("bfloat16", self.BFLOAT)):
